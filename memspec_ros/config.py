@@ -170,7 +170,7 @@ class ServerSettings:
     throughput_rate_hz: float = _setting(2.0, 'Rate of ~/throughput while serving.',
                                          low=0.1, high=100.0)
     cancel_on_client_loss: bool = _setting(
-        True, "Cancel a goal whose client has left; else let it run to its end.", dynamic=True)
+        True, 'Cancel a goal whose client has left; else let it run to its end.', dynamic=True)
     log_prompts: bool = _setting(False, 'Write prompts and answers to the log.', dynamic=True)
 
 

@@ -180,12 +180,12 @@ class Result:
 
     @property
     def tokens_per_second(self) -> float:
-        """Decoded tokens per second of decoding; 0 when nothing was decoded.
+        """Output tokens per second of decoding; 0 when nothing was decoded.
 
-        The first token comes out of the prefill, so it is not one of those decoded.
+        Prefill leaves the last prompt token to the first iteration, so all output is decoded.
         """
-        decoded = self.completion_tokens - 1
-        return decoded / self.durations.decode_s if decoded > 0 < self.durations.decode_s else 0.0
+        seconds = self.durations.decode_s
+        return self.completion_tokens / seconds if seconds > 0 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
