@@ -250,6 +250,25 @@ class Throughput:
     available_bytes: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class RuntimeInfo:
+    """What a runtime has opened; ``memory`` is the budget's sum, item by item, in bytes."""
+
+    target_model: str = ''
+    architecture: str = ''
+    dtype: str = ''
+    device: str = ''
+    vocab_size: int = 0
+    context_tokens: int = 0
+    has_chat_template: bool = False
+    policy: str = ''
+    scheduling_interval: int = 0
+    drafts: tuple[str, ...] = ()
+    memory: tuple[tuple[str, int], ...] = ()
+    memory_sum_bytes: int = 0
+    memory_available_bytes: int = 0
+
+
 class Health(Enum):
     """Levels of REP 107 diagnostics."""
 
