@@ -1,0 +1,73 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""How draft weights are stored in 8 and 4 bits, and what they are worth.
+
+int8: one scale a row, w = q * scale. int4: one scale and zero a group of columns, q in 0..15,
+w = (q - 8) * scale + zero, two to a byte, the even column in the low half: the form that
+PyTorch's int4 kernels take, so it repacks without loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+STORAGES = ('fp32', 'fp16', 'bf16', 'int8', 'int4')
+FLOAT_DTYPES = {'fp32': torch.float32, 'fp16': torch.float16, 'bf16': torch.bfloat16}
+INT4_GROUP_SIZE = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantisedMatrix:
+    """``values``: int8 [rows, columns] with ``scale`` float32 [rows], or uint8
+    [rows, columns / 2] with ``scale`` and ``zero`` float16 [rows, groups].
+    """
+
+    values: torch.Tensor
+    scale: torch.Tensor
+    zero: torch.Tensor | None = None
+
+    def dequantise(self) -> torch.Tensor:
+        """Return the weights that this stands for: float32 [rows, columns]."""
+        if self.zero is None:
+            return self.values.float() * self.scale[:, None]
+        rows, groups = self.scale.shape
+        grouped = unpack_int4(self.values).float().view(rows, groups, -1)
+        grouped = (grouped - 8.0) * self.scale.float()[..., None] + self.zero.float()[..., None]
+        return grouped.view(rows, -1)
+
+
+def quantise_int8(weight: torch.Tensor) -> QuantisedMatrix:
+    """Round a float matrix [rows, columns] to 8 bits, one scale a row."""
+    weight = weight.float()
+    scale = weight.abs().amax(dim=1) / 127.0
+    divisor = torch.where(scale > 0, scale, torch.ones_like(scale))
+    values = (weight / divisor[:, None]).round().clamp(-127, 127).to(torch.int8)
+    return QuantisedMatrix(values=values, scale=scale)
+
+
+def quantise_int4(weight: torch.Tensor, group_size: int = INT4_GROUP_SIZE) -> QuantisedMatrix:
+    """Round a float matrix [rows, columns] to 4 bits; ``columns % group_size`` must be 0.
+
+    Values are chosen for the scale and zero as stored, in float16, not as computed.
+    """
+    rows, columns = weight.shape
+    grouped = weight.float().view(rows, columns // group_size, group_size)
+    low, high = grouped.amin(dim=2), grouped.amax(dim=2)
+    scale = ((high - low) / 15.0).half()
+    zero = (low + 8.0 * scale.float()).half()
+    divisor = torch.where(scale > 0, scale, torch.ones_like(scale)).float()
+    values = ((grouped - zero.float()[..., None]) / divisor[..., None]).round() + 8.0
+    values = values.clamp(0, 15).to(torch.uint8).view(rows, columns)
+    packed = values[:, 0::2] | (values[:, 1::2] << 4)
+    return QuantisedMatrix(values=packed, scale=scale, zero=zero)
+
+
+def unpack_int4(packed: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """Unpack [rows, columns / 2] bytes to [rows, columns] values of 0..15 (into ``out``)."""
+    if out is None:
+        out = torch.empty(packed.shape[0], 2 * packed.shape[1], dtype=torch.uint8)
+    torch.bitwise_and(packed, 15, out=out[:, 0::2])
+    torch.bitwise_right_shift(packed, 4, out=out[:, 1::2])
+    return out
