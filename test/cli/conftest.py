@@ -55,12 +55,12 @@ class SpokenRuntime:
 
     @staticmethod
     def result(said, reason, committed):
-        canceled = reason == FinishReason.CANCELED
+        codes = {FinishReason.CANCELED: ErrorCode.CANCELED,
+                 FinishReason.TIMEOUT: ErrorCode.TIMEOUT}
         iterations = len(said) // committed
         return Result(
             text=''.join(said), finish_reason=reason, prompt_tokens=5,
-            error_code=ErrorCode.CANCELED if canceled else ErrorCode.NONE,
-            error_msg='cancelled by the client' if canceled else '',
+            error_code=codes.get(reason, ErrorCode.NONE),
             completion_tokens=len(said), iterations=iterations, drafted=iterations * 3,
             accepted=len(said) - iterations, drafts_used=('ngram',), seed_used=7,
             durations=Durations(prefill_s=0.5, first_token_s=0.5, total_s=1.0,

@@ -77,10 +77,18 @@ def test_ctrl_c_cancels_and_still_tells_what_was_done(memspec, spoken):
     runtime = spoken(interrupt_after=2)
     code, out, err = memspec('generate', 'x', runtime=runtime)
     assert (code, out) == (1, 'The bolt \n')
-    assert err.startswith('memspec: CANCELED: cancelled by the client\n2 tokens in')
+    assert err.startswith('memspec: CANCELED: interrupted by a signal\n2 tokens in')
     assert 'ended by CANCELED' in err
     assert runtime.closed
     assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_timeout_ends_the_goal_and_says_so(memspec, monkeypatch):
+    now_s = iter([10.0, 10.5, 12.9, 13.0])
+    monkeypatch.setattr('memspec_ros.cli.goal.time.monotonic', lambda: next(now_s))
+    code, out, err = memspec('generate', 'x', '--timeout', '3', '--quiet')
+    assert (code, out) == (1, 'The bolt \n')
+    assert err == 'memspec: TIMEOUT: the timeout of 3 s has passed\n'
 
 
 def test_a_refused_goal_exits_1_with_its_message(memspec, spoken):
