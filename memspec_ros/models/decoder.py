@@ -1,0 +1,149 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The decoder-only forward pass of the Llama and Qwen2 families.
+
+RMSNorm, rotary embedding, grouped-query attention and a gated MLP, with fused qkv and gate/up
+projections over a static KV cache. What does not depend on the layer (rotary rows, the mask) is
+made once per pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional
+
+from memspec_ros.models.decoder_config import DecoderConfig
+from memspec_ros.models.kv_cache import KVCache
+from memspec_ros.models.weights import ACTIVATION_DTYPES, DecoderWeights, LayerWeights
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pass:
+    """What all layers of one pass share.
+
+    ``cosines`` and ``sines`` are [1 or batch, width, 1, head_dim], ``mask`` is
+    [1 or batch, 1, 1 or group * width, live] or None when every token sees all entries.
+    """
+
+    kv_cache: KVCache
+    positions: torch.Tensor
+    cosines: torch.Tensor
+    sines: torch.Tensor
+    mask: torch.Tensor | None
+
+
+class Decoder:
+    """A decoder with its weights.
+
+    :param context_tokens: longest position served, for the rotary table; None takes the model's.
+    """
+
+    def __init__(self, config: DecoderConfig, weights: DecoderWeights, *,
+                 context_tokens: int | None = None) -> None:
+        self.config = config
+        self.weights = weights
+        self.dtype = ACTIVATION_DTYPES[weights.dtype]
+        self.device = weights.embedding.device
+        self._cosines, self._sines = _rotary_table(
+            config, context_tokens or config.max_context_tokens, self.dtype, self.device)
+
+    def make_kv_cache(self, *, context_tokens: int, batch: int = 1) -> KVCache:
+        """Return a KV cache in this decoder's dtype and on its device."""
+        return KVCache(self.config, context_tokens=context_tokens, batch=batch,
+                       dtype=self.dtype, device=self.device)
+
+    @torch.inference_mode()
+    def forward(self, token_ids: torch.Tensor, kv_cache: KVCache,
+                num_logits: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append tokens to the KV cache and return logits and last hidden states.
+
+        Shorter rows of a batch are padded on the right and rolled back afterwards
+        (:meth:`KVCache.rollback_rows`); causality keeps the padding out of the others' sight.
+
+        :param token_ids: [batch, width] integers.
+        :param num_logits: how many of the last positions get logits, 0 to width.
+        :returns: logits [batch, num_logits, vocab_size] and hidden states after the final norm
+            [batch, width, hidden].
+        :raises ModelError: the KV cache would overflow.
+        """
+        width = token_ids.shape[1]
+        kv_cache.check_room(width)
+        shared = self._begin(kv_cache, width)
+        states = functional.embedding(token_ids, self.weights.embedding)
+        for index, layer in enumerate(self.weights.layers):
+            states = self._attend(index, layer, states, shared)
+            states = self._mlp(layer, states)
+        kv_cache.advance(width)
+        hidden = self._norm(states, self.weights.final_norm)
+        return self.logits(hidden[:, width - num_logits:]), hidden
+
+    @torch.inference_mode()
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Apply the head to last hidden states: [..., hidden] to [..., vocab_size]."""
+        return self.weights.head(hidden)
+
+    def _begin(self, kv_cache: KVCache, width: int) -> _Pass:
+        positions = kv_cache.positions(width)
+        mask = None
+        if width > 1 or kv_cache.row_lengths is not None:
+            live = torch.arange(kv_cache.length + width, device=self.device)
+            group = self.config.num_heads // self.config.num_kv_heads
+            mask = (live <= positions[..., None])[:, None].repeat(1, 1, group, 1)
+        return _Pass(kv_cache=kv_cache, positions=positions, mask=mask,
+                     cosines=self._cosines[positions][:, :, None],
+                     sines=self._sines[positions][:, :, None])
+
+    def _norm(self, states: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return functional.rms_norm(states, weight.shape, weight, self.config.norm_epsilon)
+
+    def _attend(self, index: int, layer: LayerWeights, states: torch.Tensor,
+                shared: _Pass) -> torch.Tensor:
+        batch, width, _ = states.shape
+        config = self.config
+        heads = layer.qkv(self._norm(states, layer.attention_norm)).view(
+            batch, width, config.num_heads + 2 * config.num_kv_heads, config.head_dim)
+        turned = _rotate(heads[:, :, :-config.num_kv_heads], shared.cosines, shared.sines)
+        keys, values = shared.kv_cache.write(
+            index, turned[:, :, config.num_heads:], heads[:, :, -config.num_kv_heads:],
+            shared.positions)
+        mixed = _grouped_attention(turned[:, :, :config.num_heads], keys, values, shared.mask)
+        return states + layer.output(mixed)
+
+    def _mlp(self, layer: LayerWeights, states: torch.Tensor) -> torch.Tensor:
+        gate, up = layer.gate_up(self._norm(states, layer.mlp_norm)).chunk(2, dim=-1)
+        return states + layer.down(functional.silu(gate) * up)
+
+
+def _rotary_table(config: DecoderConfig, context_tokens: int, dtype: torch.dtype,
+                  device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return cosines and sines, [context_tokens, head_dim], the sines signed for `_rotate`."""
+    frequencies = torch.tensor(config.rope.inverse_frequencies(config.head_dim),
+                               dtype=torch.float32)
+    angles = torch.outer(torch.arange(context_tokens, dtype=torch.float32), frequencies)
+    cosines = torch.cat((angles.cos(), angles.cos()), dim=-1)
+    sines = torch.cat((-angles.sin(), angles.sin()), dim=-1)
+    return cosines.to(device, dtype), sines.to(device, dtype)
+
+
+def _rotate(heads: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> torch.Tensor:
+    """Turn each head's halves by the position's angles: [batch, width, heads, head_dim]."""
+    return heads * cosines + heads.roll(heads.shape[-1] // 2, dims=-1) * sines
+
+
+def _grouped_attention(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor,
+                       mask: torch.Tensor | None) -> torch.Tensor:
+    """Attend with the heads that share a KV head laid along the query axis.
+
+    :param queries: [batch, width, heads, head_dim].
+    :param keys: [batch, kv_heads, live, head_dim], ``values`` likewise.
+    :returns: [batch, width, heads * head_dim].
+    """
+    batch, width, num_heads, head_dim = queries.shape
+    kv_heads = keys.shape[1]
+    grouped = queries.view(batch, width, kv_heads, -1, head_dim).permute(0, 2, 3, 1, 4)
+    mixed = functional.scaled_dot_product_attention(
+        grouped.reshape(batch, kv_heads, -1, head_dim), keys, values, attn_mask=mask)
+    return mixed.view(batch, kv_heads, -1, width, head_dim).permute(0, 3, 1, 2, 4).reshape(
+        batch, width, num_heads * head_dim)

@@ -1,0 +1,141 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Weight matrices as a checkpoint stores them, before they take their form in memory.
+
+All are [rows, columns] = [out_features, in_features]. Rows can be reordered and matrices stacked
+without leaving the stored precision, so that fused projections keep their 4-bit codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from memspec_ros.errors import ModelFormatError
+
+
+class Matrix(Protocol):
+    """What a checkpoint returns for one weight matrix."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+
+    def values(self) -> torch.Tensor:
+        """Return the float32 values, [rows, columns]."""
+
+    def take_rows(self, order: torch.Tensor) -> Matrix:
+        """Return the rows ``order`` [num_rows], in that order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseMatrix:
+    """Floats: [rows, columns] of float32, float16 or bfloat16."""
+
+    data: torch.Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.data.shape[0], self.data.shape[1]
+
+    def values(self) -> torch.Tensor:
+        """Return the float32 values."""
+        return self.data.float()
+
+    def take_rows(self, order: torch.Tensor) -> DenseMatrix:
+        """Return the rows ``order``."""
+        return DenseMatrix(data=self.data[order])
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupedMatrix:
+    """Integer codes with one scale and one minimum per group of columns.
+
+    ``value = code * scale + minimum``; codes are [rows, columns] of uint8 (4 bits, 0 to 15) or
+    int8 (8 bits), ``scales`` and ``minima`` [rows, columns / group] of float32 (``minima`` None
+    is zero).
+    """
+
+    codes: torch.Tensor
+    scales: torch.Tensor
+    minima: torch.Tensor | None
+    num_bits: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.codes.shape[0], self.codes.shape[1]
+
+    @property
+    def group(self) -> int:
+        """Columns that share a scale."""
+        return self.codes.shape[1] // self.scales.shape[1]
+
+    def values(self) -> torch.Tensor:
+        """Return the float32 values; exact, since scales have 11 bits and codes 8 at most."""
+        rows, columns = self.shape
+        grouped = self.codes.view(rows, -1, self.group).float() * self.scales[..., None]
+        if self.minima is not None:
+            grouped += self.minima[..., None]
+        return grouped.view(rows, columns)
+
+    def take_rows(self, order: torch.Tensor) -> GroupedMatrix:
+        """Return the rows ``order``."""
+        return GroupedMatrix(codes=self.codes[order], scales=self.scales[order],
+                             minima=None if self.minima is None else self.minima[order],
+                             num_bits=self.num_bits)
+
+
+def stack(matrices: Sequence[Matrix]) -> Matrix:
+    """Stack matrices by rows, in stored precision when all have the same, else as floats.
+
+    :raises ModelFormatError: their columns differ.
+    """
+    first = matrices[0]
+    if len(matrices) == 1:
+        return first
+    if len({matrix.shape[1] for matrix in matrices}) > 1:
+        raise ModelFormatError('matrices of one fused projection differ in columns: '
+                               f'{[matrix.shape for matrix in matrices]}')
+    grouped = [m for m in matrices if isinstance(m, GroupedMatrix)]
+    if len(grouped) == len(matrices) and len({(m.num_bits, m.group) for m in grouped}) == 1:
+        return _stack_grouped(grouped)
+    dense = [m.data for m in matrices if isinstance(m, DenseMatrix)]
+    if len(dense) == len(matrices) and len({data.dtype for data in dense}) == 1:
+        return DenseMatrix(data=torch.cat(dense))
+    return DenseMatrix(data=torch.cat([matrix.values() for matrix in matrices]))
+
+
+def _stack_grouped(matrices: Sequence[GroupedMatrix]) -> GroupedMatrix:
+    minima = [torch.zeros_like(m.scales) if m.minima is None else m.minima for m in matrices]
+    no_minima = all(m.minima is None for m in matrices)
+    return GroupedMatrix(codes=torch.cat([m.codes for m in matrices]),
+                         scales=torch.cat([m.scales for m in matrices]),
+                         minima=None if no_minima else torch.cat(minima),
+                         num_bits=matrices[0].num_bits)
+
+
+def quantise(matrix: Matrix, *, num_bits: int, group: int) -> GroupedMatrix:
+    """Round a matrix to ``num_bits`` codes per group; one already in that form is returned.
+
+    4 bits take a minimum per group, 8 bits are symmetric.
+    """
+    if isinstance(matrix, GroupedMatrix) and matrix.num_bits == num_bits \
+            and matrix.group == group:
+        return matrix
+    values = matrix.values()
+    grouped = values.view(values.shape[0], -1, group)
+    if num_bits == 8:
+        scales = grouped.abs().amax(-1) / 127.0
+        codes = grouped / scales.clamp(min=1e-30)[..., None]
+        return GroupedMatrix(codes=codes.round_().to(torch.int8).view_as(values),
+                             scales=scales, minima=None, num_bits=8)
+    minima, maxima = grouped.amin(-1), grouped.amax(-1)
+    scales = (maxima - minima) / 15.0
+    codes = (grouped - minima[..., None]) / scales.clamp(min=1e-30)[..., None]
+    return GroupedMatrix(codes=codes.round_().clamp_(0, 15).to(torch.uint8).view_as(values),
+                         scales=scales, minima=minima, num_bits=4)
