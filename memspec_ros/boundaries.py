@@ -128,13 +128,17 @@ class IterationExecutor(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class LoadEvent:
-    """A load that ended: ``error`` is empty when the draft is now in its slot."""
+    """A load that ended: ``error`` is empty when the draft is now in its slot.
+
+    ``out_of_memory`` marks an error after which fewer drafts are to be kept.
+    """
 
     draft: str
     slot: int
     seconds: float
     error: str = ''
     cancelled: bool = False
+    out_of_memory: bool = False
 
 
 class DraftLoader(Protocol):

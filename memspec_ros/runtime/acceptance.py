@@ -1,0 +1,93 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a draft has had accepted lately, by the depth of the proposal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memspec_ros.boundaries import IterationOutcome
+
+PRIOR_RATE = 0.6
+PRIOR_WEIGHT = 2.0
+DEPTH_WEIGHT = 4.0
+KEEP = 0.97
+
+
+class AcceptanceEstimate:
+    """Conditional acceptance rates a_j: the j-th proposal is right given the earlier ones are.
+
+    Evidence fades by ``KEEP`` per iteration and the estimate returns to its prior, so a draft
+    that has lost its turn is tried again after a while. Deeper rates lean on shallower ones
+    until they have evidence of their own.
+
+    :param max_depth: deepest proposal that is told apart.
+    :param prior: rate to start from and to return to.
+    """
+
+    __slots__ = ('_accepted', '_judged', '_now', '_offered', '_proposed', 'prior',
+                 'prior_proposing')
+
+    def __init__(self, max_depth: int, prior: float = PRIOR_RATE) -> None:
+        self.prior = prior
+        self.prior_proposing = 1.0
+        self._now = 0
+        self._judged = [0.0] * max_depth
+        self._accepted = [0.0] * max_depth
+        self._offered = self._proposed = 0.0
+
+    def observe(self, outcome: IterationOutcome, draft_length: int) -> None:
+        """Learn from an iteration in which this draft was asked for ``draft_length`` tokens.
+
+        Proposals up to the first wrong one count; what an end of output cut off does not.
+        """
+        num_judged = outcome.num_accepted
+        if num_judged < outcome.num_drafted and outcome.finished is None:
+            num_judged += 1
+        for depth in range(min(num_judged, len(self._judged))):
+            self._judged[depth] += 1.0
+            self._accepted[depth] += depth < outcome.num_accepted
+        if draft_length and outcome.finished is None:
+            self._offered += 1.0
+            self._proposed += outcome.num_drafted > 0
+
+    def observe_flags(self, flags: Sequence[bool]) -> None:
+        """Learn from a catch-up: each flag is a first proposal that was right or wrong."""
+        self._judged[0] += len(flags)
+        self._accepted[0] += sum(flags)
+
+    def fade_to(self, iteration: int) -> None:
+        """Let the evidence fade by the iterations that passed since the last call."""
+        if iteration == self._now:
+            return
+        keep = KEEP ** (iteration - self._now)
+        self._now = iteration
+        self._judged = [keep * value for value in self._judged]
+        self._accepted = [keep * value for value in self._accepted]
+        self._offered *= keep
+        self._proposed *= keep
+
+    @property
+    def rate(self) -> float:
+        """a_1: how often the first proposal is right."""
+        return self._rate(0, self.prior, PRIOR_WEIGHT)
+
+    @property
+    def proposing(self) -> float:
+        """How often the draft proposes anything when asked."""
+        return (self._proposed + self.prior_proposing) / (self._offered + 1.0)
+
+    def expected_accepted(self, max_draft_length: int) -> list[float]:
+        """Expected accepted tokens by draft length: [0 to ``max_draft_length``]."""
+        expected, reached, rate = [0.0], 1.0, self.rate
+        for depth in range(max_draft_length):
+            if depth:
+                rate = self._rate(depth, rate, DEPTH_WEIGHT)
+            reached *= rate
+            expected.append(expected[-1] + reached)
+        return expected
+
+    def _rate(self, depth: int, prior: float, weight: float) -> float:
+        if depth >= len(self._judged):
+            return prior
+        return (self._accepted[depth] + weight * prior) / (self._judged[depth] + weight)

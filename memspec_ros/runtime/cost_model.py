@@ -1,0 +1,167 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The cost model: how long the parts of an iteration take, and what draft length pays.
+
+Throughput of an iteration is E[committed] / L_iter (equation 1). Both sides are kept current from
+what iterations report; given the same observations the model answers the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from memspec_ros.boundaries import IterationOutcome
+from memspec_ros.records import ADAPTIVE_DRAFT_LENGTH
+from memspec_ros.runtime.acceptance import AcceptanceEstimate
+from memspec_ros.runtime.plan import PLAIN_DRAFT
+
+SMOOTHING = 0.1
+DRAFT_STEP_SHARE = 0.15
+
+
+class Average:
+    """An exponentially weighted mean that starts with its first value."""
+
+    __slots__ = ('value',)
+
+    def __init__(self, value: float | None = None) -> None:
+        self.value = value
+
+    def add(self, value: float) -> None:
+        """Move towards a new value."""
+        self.value = value if self.value is None else \
+            self.value + SMOOTHING * (value - self.value)
+
+
+class CostModel:
+    """Seconds of target passes by width, draft steps, catch-ups and loads; draft lengths.
+
+    :param max_draft_length: largest draft length it may choose.
+    """
+
+    def __init__(self, *, max_draft_length: int) -> None:
+        self.max_draft_length = max_draft_length
+        self._iteration = 0
+        self._target_s: dict[int, Average] = {}
+        self._overhead_s = Average()
+        self._draft_step_s: dict[str, Average] = {}
+        self._catch_up_s: dict[str, Average] = {}
+        self._load_s: dict[str, Average] = {}
+        self._acceptance: dict[str, AcceptanceEstimate] = {}
+
+    def measure_target(self, width: int, seconds: float) -> None:
+        """Note the time of one target pass over ``width`` positions."""
+        self._target_s.setdefault(width, Average()).add(seconds)
+
+    def measure_draft_step(self, draft: str, seconds: float) -> None:
+        """Note the time in which a draft proposes one token."""
+        self._draft_step_s.setdefault(draft, Average()).add(seconds)
+
+    def measure_catch_up(self, draft: str, seconds: float) -> None:
+        """Note the time in which a draft that was not active catches up."""
+        self._catch_up_s.setdefault(draft, Average()).add(seconds)
+
+    def measure_load(self, draft: str, seconds: float) -> None:
+        """Note the time of a load."""
+        self._load_s.setdefault(draft, Average()).add(seconds)
+
+    def observe(self, outcome: IterationOutcome, draft_length: int) -> None:
+        """Learn times and acceptance from an iteration asked to draft ``draft_length`` tokens."""
+        self._iteration += 1
+        self.measure_target(outcome.num_drafted + 1, outcome.target_s)
+        self._overhead_s.add(max(0.0, outcome.total_s - outcome.target_s - outcome.draft_s))
+        if outcome.num_drafted:
+            self.measure_draft_step(outcome.draft, outcome.draft_s / outcome.num_drafted)
+        if outcome.draft != PLAIN_DRAFT:
+            self.acceptance(outcome.draft).observe(outcome, draft_length)
+
+    def acceptance(self, draft: str) -> AcceptanceEstimate:
+        """Return the acceptance estimate of a draft, faded to now; policies may feed it too."""
+        estimate = self._acceptance.get(draft)
+        if estimate is None:
+            estimate = self._acceptance[draft] = AcceptanceEstimate(self.max_draft_length)
+        estimate.fade_to(self._iteration)
+        return estimate
+
+    def forget_acceptance(self) -> None:
+        """Drop what was learnt about acceptance; times stay (the reset before each prompt)."""
+        self._acceptance.clear()
+
+    def target_s(self, width: int) -> float:
+        """Seconds of a target pass; between measured widths linear, beyond them the nearest."""
+        known = self._target_s.get(width)
+        if known is not None and known.value is not None:
+            return known.value
+        return _interpolate(sorted((at, average.value or 0.0)
+                                   for at, average in self._target_s.items()), width)
+
+    def draft_step_s(self, draft: str) -> float:
+        """Seconds of one draft step; a share of a target pass where it was never measured."""
+        average = self._draft_step_s.get(draft)
+        if average is None or average.value is None:
+            return DRAFT_STEP_SHARE * self.target_s(1)
+        return average.value
+
+    def catch_up_s(self, draft: str) -> float:
+        """Seconds of a catch-up; two draft steps where it was never measured."""
+        average = self._catch_up_s.get(draft)
+        return 2 * self.draft_step_s(draft) if average is None else average.value or 0.0
+
+    def load_s(self, draft: str) -> float:
+        """Seconds of a load; 0 where none was measured."""
+        average = self._load_s.get(draft)
+        return 0.0 if average is None else average.value or 0.0
+
+    def iteration_s(self, draft: str, draft_length: int) -> float:
+        """Seconds of an iteration in which a draft proposes ``draft_length`` tokens."""
+        drafting_s = draft_length * self.draft_step_s(draft) if draft_length else 0.0
+        return drafting_s + self.target_s(draft_length + 1) + (self._overhead_s.value or 0.0)
+
+    def pace(self, draft: str, draft_length: int = ADAPTIVE_DRAFT_LENGTH) -> tuple[float, float]:
+        """Return expected committed tokens and seconds of an iteration (equation 1's E[A], L).
+
+        A draft may propose nothing (the n-gram draft often does); such an iteration costs and
+        commits what a plain one does.
+
+        :param draft_length: -1 takes the one that pays best.
+        """
+        if draft_length == ADAPTIVE_DRAFT_LENGTH:
+            return self._best(draft)[1:]
+        if draft_length == 0 or draft == PLAIN_DRAFT:
+            return 1.0, self.iteration_s(PLAIN_DRAFT, 0)
+        return self._paces(draft, draft_length)[draft_length]
+
+    def draft_length(self, draft: str) -> int:
+        """Return the draft length with the most expected tokens per second, 0 included."""
+        return self._best(draft)[0]
+
+    def _best(self, draft: str) -> tuple[int, float, float]:
+        paces = self._paces(draft, 0 if draft == PLAIN_DRAFT else self.max_draft_length)
+        best = max(range(len(paces)), key=lambda length: paces[length][0] / paces[length][1]
+                   if paces[length][1] > 0 else 0.0)
+        return (best, *paces[best])
+
+    def _paces(self, draft: str, max_draft_length: int) -> list[tuple[float, float]]:
+        """Expected committed tokens and seconds by draft length, 0 to ``max_draft_length``."""
+        plain_s = self.iteration_s(PLAIN_DRAFT, 0)
+        paces = [(1.0, plain_s)]
+        if max_draft_length == 0:
+            return paces
+        estimate = self.acceptance(draft)
+        proposing, accepted = estimate.proposing, estimate.expected_accepted(max_draft_length)
+        for length in range(1, max_draft_length + 1):
+            seconds = proposing * self.iteration_s(draft, length) + (1.0 - proposing) * plain_s
+            paces.append((1.0 + proposing * accepted[length], seconds))
+        return paces
+
+
+def _interpolate(points: Sequence[tuple[int, float]], at: int) -> float:
+    if not points:
+        return 0.0
+    if at <= points[0][0]:
+        return points[0][1]
+    for (low, low_s), (high, high_s) in itertools.pairwise(points):
+        if low <= at <= high:
+            return low_s + (high_s - low_s) * (at - low) / (high - low)
+    return points[-1][1]

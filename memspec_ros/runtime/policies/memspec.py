@@ -1,0 +1,48 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""MemSpec, and Prediction-Only: drafts ranked by what the prediction engine says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memspec_ros.boundaries import IterationOutcome
+from memspec_ros.prediction.predictor import Predictor
+from memspec_ros.runtime.plan import Plan, PlanContext, ranked_plan
+
+
+class MemSpec:
+    """Keeps the K best predicted drafts resident and runs the best that is (Algorithms 1 to 3).
+
+    :param predictor: gives P(d | x_i) for every draft of the pool.
+    """
+
+    def __init__(self, predictor: Predictor) -> None:
+        self._predictor = predictor
+
+    def plan(self, context: PlanContext) -> Plan:
+        """Rank by the predicted score; W_i are the top K."""
+        scores = self._predictor.predict(context.goal).scores
+        return ranked_plan(context, scores, working_set_size=context.cache_capacity)
+
+    def observe(self, outcome: IterationOutcome) -> None:
+        """Learn nothing: the predictor was trained offline."""
+
+    def observe_catch_up(self, draft: str, flags: Sequence[bool]) -> None:
+        """Learn nothing."""
+
+    def reset(self) -> None:
+        """Forget nothing, as nothing is learnt."""
+
+
+class PredictionOnly(MemSpec):
+    """Asks for the predicted draft when it is predicted: one load at a time, no working set."""
+
+    def plan(self, context: PlanContext) -> Plan:
+        """Rank by the predicted score; want the best only, once the load in flight has ended."""
+        scores = self._predictor.predict(context.goal).scores
+        plan = ranked_plan(context, scores, working_set_size=1)
+        if not context.loading:
+            return plan
+        return Plan(ranking=plan.ranking, scores=scores, working_set=context.loading,
+                    awaited=plan.awaited)

@@ -1,0 +1,94 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""MemSpec with online correction: the prediction is a prior, observed acceptance the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from memspec_ros.boundaries import IterationOutcome
+from memspec_ros.prediction.predictor import Prediction, Predictor
+from memspec_ros.records import ADAPTIVE_DRAFT_LENGTH
+from memspec_ros.runtime.acceptance import PRIOR_RATE
+from memspec_ros.runtime.cost_model import CostModel
+from memspec_ros.runtime.plan import NGRAM_DRAFT, PLAIN_DRAFT, Plan, PlanContext
+
+NGRAM_PRIOR_RATE = 0.5
+NGRAM_PRIOR_PROPOSING = 0.3
+
+
+class MemSpecOnline:
+    """Ranks all arms, the n-gram draft and plain decoding included, by expected tokens/s.
+
+    A draft's acceptance starts from the predictor's rate for the context and follows what was
+    observed: its own iterations when active, its catch-ups when resident (free full feedback).
+    Evidence fades, so the ranking follows the text. A draft that would have to catch up first is
+    charged for it over the interval.
+
+    :param predictor: the prior.
+    :param cost_model: times, and the acceptance estimates that the controller feeds.
+    :param draft_length: fixed draft length, or -1 for each draft's best.
+    """
+
+    def __init__(self, predictor: Predictor, cost_model: CostModel, *,
+                 draft_length: int = ADAPTIVE_DRAFT_LENGTH) -> None:
+        self._predictor = predictor
+        self._cost_model = cost_model
+        self._draft_length = draft_length
+
+    def plan(self, context: PlanContext) -> Plan:
+        """Rank by expected tokens/s; W_i are the top K of the pool's drafts."""
+        self._set_priors(context)
+        names = context.candidates + context.always_resident
+        scores = {name: self._score(name, context) for name in names}
+        ranking = tuple(sorted(names, key=lambda name: -scores[name]))
+        ranked = [name for name in ranking if name in context.candidates]
+        return Plan(ranking=ranking, scores=scores,
+                    working_set=tuple(ranked[:context.cache_capacity]),
+                    awaited=self._awaited(ranking, context),
+                    catch_up=tuple(name for name in names if name != PLAIN_DRAFT))
+
+    def observe(self, outcome: IterationOutcome) -> None:
+        """Learn nothing here: the controller tells the cost model, which holds the evidence."""
+
+    def observe_catch_up(self, draft: str, flags: Sequence[bool]) -> None:
+        """Count what a resident draft would have had accepted."""
+        self._cost_model.acceptance(draft).observe_flags(flags)
+
+    def reset(self) -> None:
+        """Forget nothing here: the controller empties the cost model's evidence."""
+
+    def _set_priors(self, context: PlanContext) -> None:
+        rates = prior_rates(self._predictor.predict(context.goal))
+        for name in context.candidates:
+            self._cost_model.acceptance(name).prior = rates[name]
+        if NGRAM_DRAFT in context.always_resident:
+            ngram = self._cost_model.acceptance(NGRAM_DRAFT)
+            ngram.prior, ngram.prior_proposing = NGRAM_PRIOR_RATE, NGRAM_PRIOR_PROPOSING
+
+    def _score(self, draft: str, context: PlanContext) -> float:
+        """Expected tokens/s over the next interval, the catch-up of a switch included."""
+        rate, seconds = self._cost_model.pace(draft, self._draft_length)
+        if seconds <= 0:
+            return 0.0
+        if draft not in (context.active, PLAIN_DRAFT):
+            seconds += self._cost_model.catch_up_s(draft) / context.scheduling_interval
+        return rate / seconds
+
+    def _awaited(self, ranking: Sequence[str], context: PlanContext) -> str:
+        """Return d_0, awaited only where it would be run and nothing of the pool is resident."""
+        if context.point or context.resident or ranking[0] in context.always_resident:
+            return ''
+        return ranking[0]
+
+
+def prior_rates(prediction: Prediction) -> Mapping[str, float]:
+    """Return expected first-proposal acceptance per draft.
+
+    A predictor that only ranks gives none: its probabilities then tilt the common prior.
+    """
+    if prediction.rates is not None:
+        return prediction.rates
+    tilt = len(prediction.scores) * 0.1
+    return {name: min(0.95, max(0.05, PRIOR_RATE - 0.1 + tilt * score))
+            for name, score in prediction.scores.items()}
