@@ -124,17 +124,19 @@ def read_draft_header(path: Path) -> DraftHeader:
 
 
 def _model_shapes(tensors: SafetensorsHeader) -> dict[str, tuple[int, ...]]:
-    """Return the weights' shapes, having checked that scales precede what they scale."""
+    """Return the weights' shapes, having checked that scales lie just before what they scale."""
     by_name = {entry.name: entry for entry in tensors.entries}
     shapes = {}
-    for entry in tensors.entries:
+    for index, entry in enumerate(tensors.entries):
         if entry.name.endswith(('.scale', '.zero')) or entry.name == OUTPUT_TOKEN_IDS:
             continue
         parts = [by_name.get(entry.name + suffix) for suffix in ('.scale', '.zero')]
         shapes[entry.name] = _model_shape(tensors.path, entry.name, entry.dtype, entry.shape,
                                           [part.shape if part else None for part in parts])
-        if any(part and part.start > entry.start for part in parts):
-            raise ModelFormatError(f"{tensors.path}: scales of '{entry.name}' must precede it")
+        expected = [part for part in parts if part]
+        if list(tensors.entries[max(0, index - len(expected)):index]) != expected:
+            raise ModelFormatError(f"{tensors.path}: scale and zero of '{entry.name}' must lie "
+                                   'just before it, in that order')
     return shapes
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +47,17 @@ class TensorEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class SafetensorsHeader:
-    """What a file says of itself; ``entries`` are in the order of their bytes."""
+    """What a file says of itself; ``entries`` are in the order of their bytes.
+
+    ``raw`` is the header as it lies in the file, length included.
+    """
 
     path: Path
     metadata: Mapping[str, str]
     entries: tuple[TensorEntry, ...]
     data_start: int
     file_bytes: int
+    raw: bytes = field(repr=False)
 
     def __getitem__(self, name: str) -> TensorEntry:
         """Return one tensor's entry; ModelFormatError when the file lacks it."""
@@ -99,7 +103,8 @@ def parse_header(path: Path, text: bytes, file_bytes: int) -> SafetensorsHeader:
     entries.sort(key=lambda entry: (entry.start, entry.stop))
     _check_without_gaps(path, entries, data_start, file_bytes)
     return SafetensorsHeader(path=path, metadata=metadata, entries=tuple(entries),
-                             data_start=data_start, file_bytes=file_bytes)
+                             data_start=data_start, file_bytes=file_bytes,
+                             raw=len(text).to_bytes(8, 'little') + text)
 
 
 def _header_length(path: Path, prefix: bytes, file_bytes: int) -> int:

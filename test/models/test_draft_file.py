@@ -140,3 +140,13 @@ def test_storages_that_do_not_exist_are_refused(tmp_path, tensors):
     save_file(tensors, tmp_path / 'd', metadata={CARD_KEY: json.dumps(card)})
     with pytest.raises(ModelFormatError, match=r"tensor 'w' is torch.* is no storage"):
         read_draft_header(tmp_path / 'd')
+
+
+def test_scales_must_lie_before_what_they_scale(tmp_path):
+    """The safetensors library sorts tensors in its own way; a reader in one pass needs ours."""
+    card = {'kind': 'feature', 'domain': '', 'architecture': {}, 'tokenizer_checksum': ''}
+    tensors = {f'{name}{suffix}': tensor for name in ('v', 'w') for suffix, tensor in {
+        '': torch.ones(4, 4, dtype=torch.int8), '.scale': torch.ones(4)}.items()}
+    save_file(tensors, tmp_path / 'd', metadata={CARD_KEY: json.dumps(card)})
+    with pytest.raises(ModelFormatError, match="scale and zero of 'v' must lie just before it"):
+        read_draft_header(tmp_path / 'd')

@@ -1,0 +1,77 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""A slot: memory of the largest draft's size, taken once; a swap is a copy into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from memspec_ros.errors import LoadError
+from memspec_ros.models.draft_content import DraftContent, slot_layout
+from memspec_ros.models.slot_reader import ReadCancelledError, SlotReader
+
+
+class DraftSlot:
+    """Memory for one draft (one of the K of the paper).
+
+    One thread reads into it at a time. While it is read, and after a failed or cancelled read,
+    ``held`` is None and nobody may use its views.
+
+    :param num_bytes: bytes of the largest draft in this form.
+    :param form: ``fp32``, ``fp16`` or ``bf16``, whatever the file stores.
+    :param reader: shared by all slots of one loader thread.
+    """
+
+    def __init__(self, *, num_bytes: int, form: str, reader: SlotReader,
+                 device: str | torch.device = 'cpu') -> None:
+        self.form = form
+        self.held: DraftContent | None = None
+        self._buffer = torch.empty(num_bytes, dtype=torch.uint8, device=device)
+        self._data_pointer = self._buffer.data_ptr()
+        self._reader = reader
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the slot."""
+        return self._buffer.numel()
+
+    @property
+    def data_pointer(self) -> int:
+        """Address of the slot's memory, the same for as long as it lives."""
+        return self._data_pointer
+
+    def views(self, content: DraftContent) -> dict[str, torch.Tensor]:
+        """Return a draft's tensors as they lie in this slot; the same memory at each call.
+
+        :raises LoadError: the draft is larger than the slot.
+        """
+        layout = slot_layout(content, self.form)
+        if layout.num_bytes > self.num_bytes:
+            raise LoadError(f"draft '{content.name}' takes {layout.num_bytes} bytes in "
+                            f'{self.form}; a slot has {self.num_bytes}')
+        return {name: self._buffer[tensor.offset:tensor.offset + tensor.num_bytes].view(
+            tensor.dtype).view(tensor.shape) for name, tensor in layout.tensors.items()}
+
+    def read_into(self, content: DraftContent, *, should_cancel: Callable[[], bool],
+                  throttle: Callable[[int], None]) -> bool:
+        """Fill the slot with a draft, chunk by chunk; tell whether it is now held.
+
+        :param should_cancel: asked before each chunk; the slot is left empty when it says yes.
+        :param throttle: told the bytes of each chunk after it was read; may wait.
+        :raises LoadError: the draft does not fit, or a file cannot be read, is truncated, was
+            changed since it was opened, or does not have its checksum. The slot is empty then.
+        """
+        self.held = None
+        views = self.views(content)
+        try:
+            self._reader.read(content, views, should_cancel=should_cancel, throttle=throttle)
+        except ReadCancelledError:
+            return False
+        except LoadError as error:
+            raise LoadError(f"draft '{content.name}': {error}") from error
+        # Captured graphs and bound drafts hold these addresses (vLLM#48941).
+        assert self._buffer.data_ptr() == self._data_pointer
+        self.held = content
+        return True
