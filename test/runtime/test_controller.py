@@ -18,7 +18,7 @@ from memspec_ros.runtime.draft_cache import DraftCache
 from memspec_ros.runtime.plan import Plan, PoolDraft
 from memspec_ros.testing.manual_loader import ManualLoader
 from memspec_ros.testing.scripted_model import ScriptedContext
-from memspec_ros.testing.virtual_clock import VirtualClock
+from memspec_ros.replay.virtual_clock import VirtualClock
 
 NAMES = ('general', 'code', 'math')
 
