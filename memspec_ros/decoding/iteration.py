@@ -50,6 +50,10 @@ class ModelExecutor:
             draft_s=drafted - started, target_s=verified - drafted,
             total_s=self._clock() - started, finished=self._generation.finish_reason)
 
+    def catch_up(self, draft: str) -> Sequence[bool]:
+        """Bring a resident draft that did not run up to date; see :meth:`Draft.catch_up`."""
+        return self._drafts[draft].catch_up(self._generation)
+
     def _propose(self, draft: str, num_tokens: int) -> Sequence[int]:
         if num_tokens <= 0:
             return ()

@@ -110,6 +110,15 @@ def test_the_parts_of_an_iteration_are_timed():
     assert (outcome.draft_s, outcome.target_s, outcome.total_s) == (1, 1, 3)
 
 
+def test_a_draft_that_did_not_run_is_judged_on_what_was_committed():
+    scene = Scene(answer=[1, 2, 3, 4, 5, 6], agrees=lambda position: position != 4)
+    scene.executor.iterate('d', 0)
+    scene.executor.iterate('d', 0)
+    assert scene.executor.catch_up('d') == [True, False]
+    scene.executor.iterate('d', 0)
+    assert scene.executor.catch_up('d') == [True]
+
+
 @pytest.mark.parametrize('draft_length', [1, 2, 3, 7])
 @pytest.mark.parametrize('sampling', [
     SamplingOptions(), SamplingOptions(temperature=1.5, top_p=0.9),
