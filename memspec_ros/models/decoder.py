@@ -71,13 +71,17 @@ class Decoder:
         width = token_ids.shape[1]
         kv_cache.check_room(width)
         shared = self._begin(kv_cache, width)
-        states = functional.embedding(token_ids, self.weights.embedding)
+        states = self.embed(token_ids)
         for index, layer in enumerate(self.weights.layers):
             states = self._attend(index, layer, states, shared)
             states = self._mlp(layer, states)
         kv_cache.advance(width)
         hidden = self._norm(states, self.weights.final_norm)
         return self.logits(hidden[:, width - num_logits:]), hidden
+
+    def embed(self, token_ids: torch.Tensor) -> torch.Tensor:
+        """Look tokens up: [batch, width] integers to [batch, width, hidden]."""
+        return functional.embedding(token_ids, self.weights.embedding)
 
     @torch.inference_mode()
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from memspec_ros.errors import ModelError
@@ -16,13 +18,21 @@ class KVCache:
     ``length`` is the cursor: entries before it are live, what lies behind it is garbage that
     the next pass overwrites. With several rows (corpus making), :meth:`rollback_rows` gives each
     row its own cursor, and ``length`` is the largest of them.
+
+    :param memory: flat uint8 memory to lie in, of at least the bytes needed (the drafts that
+        take turns in a slot share it); None allocates.
     """
 
     def __init__(self, config: DecoderConfig, *, context_tokens: int, batch: int = 1,
-                 dtype: torch.dtype = torch.float32, device: str | torch.device = 'cpu') -> None:
-        shape = (config.num_layers, batch, config.num_kv_heads, context_tokens, config.head_dim)
-        self.keys = torch.zeros(shape, dtype=dtype, device=device)
-        self.values = torch.zeros(shape, dtype=dtype, device=device)
+                 dtype: torch.dtype = torch.float32, device: str | torch.device = 'cpu',
+                 memory: torch.Tensor | None = None) -> None:
+        shape = (2, config.num_layers, batch, config.num_kv_heads, context_tokens,
+                 config.head_dim)
+        if memory is None:
+            both = torch.zeros(shape, dtype=dtype, device=device)
+        else:
+            both = memory[:math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
+        self.keys, self.values = both[0], both[1]
         self.batch = batch
         self.context_tokens = context_tokens
         self.length = 0
