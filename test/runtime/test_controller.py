@@ -12,13 +12,13 @@ from memspec_ros.boundaries import IterationOutcome
 from memspec_ros.config import RuntimeSettings
 from memspec_ros.errors import BudgetError
 from memspec_ros.records import FinishReason
+from memspec_ros.replay.virtual_clock import VirtualClock
 from memspec_ros.runtime.controller import Controller
 from memspec_ros.runtime.cost_model import CostModel
 from memspec_ros.runtime.draft_cache import DraftCache
 from memspec_ros.runtime.plan import Plan, PoolDraft
 from memspec_ros.testing.manual_loader import ManualLoader
 from memspec_ros.testing.scripted_model import ScriptedContext
-from memspec_ros.replay.virtual_clock import VirtualClock
 
 NAMES = ('general', 'code', 'math')
 

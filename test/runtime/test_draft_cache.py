@@ -13,10 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from memspec_ros.errors import BudgetError
 from memspec_ros.records import DraftState
+from memspec_ros.replay.virtual_clock import VirtualClock
 from memspec_ros.runtime.draft_cache import DraftCache
 from memspec_ros.runtime.plan import Plan, PoolDraft
 from memspec_ros.testing.manual_loader import ManualLoader
-from memspec_ros.replay.virtual_clock import VirtualClock
 
 NAMES = ('general', 'code', 'math', 'law', 'medical')
 

@@ -1,0 +1,73 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Acceptance by depth, with forgetting."""
+
+from __future__ import annotations
+
+import pytest
+
+from memspec_ros.boundaries import IterationOutcome
+from memspec_ros.records import FinishReason
+from memspec_ros.runtime.acceptance import PRIOR_RATE, AcceptanceEstimate
+
+
+def outcome(num_drafted, num_accepted, finished=None):
+    return IterationOutcome(draft='code', num_drafted=num_drafted, num_accepted=num_accepted,
+                            num_committed=num_accepted + 1, finished=finished)
+
+
+def test_it_starts_from_its_prior():
+    estimate = AcceptanceEstimate(4)
+    assert estimate.rate == pytest.approx(PRIOR_RATE)
+    assert estimate.expected_accepted(2) == pytest.approx([0.0, 0.6, 0.6 + 0.36])
+
+
+def test_full_acceptance_raises_every_depth_that_was_reached():
+    estimate = AcceptanceEstimate(4)
+    for _ in range(50):
+        estimate.observe(outcome(2, 2), 2)
+    assert estimate.expected_accepted(2)[2] > 1.9
+
+
+def test_a_rejection_says_nothing_about_deeper_proposals():
+    """First proposals always right, second ones always wrong."""
+    estimate = AcceptanceEstimate(4)
+    for _ in range(50):
+        estimate.observe(outcome(3, 1), 3)
+    accepted = estimate.expected_accepted(3)
+    assert accepted[1] > 0.95
+    assert accepted[2] - accepted[1] < 0.1
+
+
+def test_what_an_end_cut_off_is_no_rejection():
+    estimate = AcceptanceEstimate(4)
+    estimate.observe(outcome(3, 0, FinishReason.STOP), 3)
+    assert estimate.rate == pytest.approx(PRIOR_RATE)
+
+
+def test_proposing_nothing_is_counted_apart():
+    estimate = AcceptanceEstimate(4)
+    for _ in range(20):
+        estimate.observe(outcome(0, 0), 3)
+    assert estimate.proposing < 0.1
+    assert estimate.rate == pytest.approx(PRIOR_RATE)
+    estimate.observe(outcome(0, 0), 0)
+    assert estimate.proposing == pytest.approx(1 / 21)
+
+
+def test_flags_of_a_catch_up_are_first_proposals():
+    estimate = AcceptanceEstimate(4)
+    estimate.observe_flags([True] * 8 + [False] * 2)
+    assert estimate.rate == pytest.approx((8 + 2 * PRIOR_RATE) / 12)
+
+
+def test_evidence_fades_back_to_the_prior():
+    estimate = AcceptanceEstimate(4)
+    for _ in range(20):
+        estimate.observe(outcome(1, 0), 1)
+    bad = estimate.rate
+    assert bad < 0.1
+    estimate.fade_to(50)
+    assert bad < estimate.rate < PRIOR_RATE
+    estimate.fade_to(1000)
+    assert estimate.rate == pytest.approx(PRIOR_RATE, abs=1e-3)

@@ -1,0 +1,133 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Times, and the draft length that follows from them."""
+
+from __future__ import annotations
+
+import pytest
+
+from memspec_ros.boundaries import IterationOutcome
+from memspec_ros.runtime.cost_model import CostModel
+
+WIDTH_MS = {1: 11.9, 2: 12.7, 3: 14.4, 4: 15.3, 5: 22.0, 8: 22.6}
+
+
+def measured(*, step_ms=1.0, max_draft_length=7):
+    model = CostModel(max_draft_length=max_draft_length)
+    for width, milliseconds in WIDTH_MS.items():
+        model.measure_target(width, milliseconds / 1e3)
+    model.measure_draft_step('code', step_ms / 1e3)
+    return model
+
+
+def outcome(num_drafted, num_accepted, *, draft='code', step_ms=1.0):
+    target_s = WIDTH_MS[num_drafted + 1] / 1e3
+    return IterationOutcome(draft=draft, num_drafted=num_drafted, num_accepted=num_accepted,
+                            num_committed=num_accepted + 1, target_s=target_s,
+                            draft_s=num_drafted * step_ms / 1e3,
+                            total_s=target_s + num_drafted * step_ms / 1e3)
+
+
+def test_times_between_measured_widths_are_interpolated():
+    model = measured()
+    assert model.target_s(1) == pytest.approx(0.0119)
+    assert model.target_s(6) == pytest.approx(0.0222)
+    assert model.target_s(16) == pytest.approx(0.0226)
+
+
+def test_times_are_kept_current():
+    model = measured()
+    for _ in range(100):
+        model.measure_target(1, 0.02)
+    assert model.target_s(1) == pytest.approx(0.02, rel=1e-3)
+
+
+def test_unmeasured_steps_and_catch_ups_have_a_default():
+    model = measured()
+    assert 0.0 < model.draft_step_s('law') < model.target_s(1)
+    assert model.catch_up_s('law') == 2 * model.draft_step_s('law')
+    model.measure_catch_up('law', 0.5)
+    assert model.catch_up_s('law') == 0.5
+    assert model.load_s('law') == 0.0
+    model.measure_load('law', 0.25)
+    assert model.load_s('law') == 0.25
+
+
+def test_an_iteration_costs_steps_pass_and_overhead():
+    model = measured()
+    assert model.iteration_s('code', 3) == pytest.approx(0.003 + 0.0153)
+    model.observe(IterationOutcome(draft='code', num_drafted=3, num_accepted=3, num_committed=4,
+                                   draft_s=0.003, target_s=0.0153, total_s=0.0193), 3)
+    assert model.iteration_s('code', 3) == pytest.approx(0.0193)
+
+
+def test_a_good_draft_gets_a_long_draft_length_up_to_the_step_in_the_pass():
+    """A pass of width 4 is cheap and one of width 5 is not, so 3 or 7 pay, not 4."""
+    model = measured()
+    for _ in range(50):
+        model.observe(outcome(3, 3), 3)
+    assert model.draft_length('code') == 7
+    for _ in range(50):
+        model.observe(outcome(3, 2), 3)
+    assert model.draft_length('code') in (2, 3)
+
+
+def test_a_useless_draft_gets_0_and_another_try_later():
+    model = measured(step_ms=3.0)
+    for _ in range(30):
+        model.observe(outcome(3, 0, step_ms=3.0), 3)
+    assert model.draft_length('code') == 0
+    num_plain = 0
+    while model.draft_length('code') == 0:
+        model.observe(outcome(0, 0), 0)
+        num_plain += 1
+        assert num_plain < 1000
+    assert num_plain > 20
+
+
+def test_the_plain_arm_has_length_0_and_one_token():
+    model = measured()
+    assert model.draft_length('') == 0
+    assert model.pace('') == (1.0, pytest.approx(0.0119))
+    assert model.pace('code', 0) == (1.0, pytest.approx(0.0119))
+
+
+def test_a_fixed_length_is_paced_as_it_is():
+    model = measured()
+    committed, seconds = model.pace('code', 2)
+    assert committed == pytest.approx(1 + 0.6 + 0.36)
+    assert seconds == pytest.approx(0.002 + 0.0144)
+
+
+def test_a_draft_that_often_proposes_nothing_costs_little_then():
+    model = measured(step_ms=0.0)
+    for _ in range(30):
+        model.observe(outcome(0, 0, step_ms=0.0), 3)
+    committed, seconds = model.pace('code', 3)
+    assert committed < 1.15
+    assert seconds < 0.0125
+
+
+def test_nothing_measured_gives_an_answer_too():
+    model = CostModel(max_draft_length=5)
+    assert model.draft_length('code') in range(6)
+    assert model.pace('') == (1.0, 0.0)
+
+
+def test_forgetting_keeps_times():
+    model = measured()
+    for _ in range(30):
+        model.observe(outcome(3, 0), 3)
+    model.forget_acceptance()
+    assert model.acceptance('code').rate == pytest.approx(0.6)
+    assert model.target_s(1) == pytest.approx(0.0119)
+
+
+def test_the_same_observations_give_the_same_answers():
+    def lengths():
+        model = measured()
+        for number in range(200):
+            model.observe(outcome(3, number * 7 % 4), 3)
+            yield model.draft_length('code'), model.pace('code')
+
+    assert list(lengths()) == list(lengths())
