@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 
 from memspec_ros.boundaries import Clock, IterationOutcome
 from memspec_ros.records import Throughput, TimeShares
@@ -32,6 +33,13 @@ class TimeParts:
     def decode_s(self) -> float:
         """The sum of the parts."""
         return self.desired_s + self.fallback_s + self.prediction_s + self.load_wait_s
+
+    def add(self, other: TimeParts) -> None:
+        """Add the parts of another."""
+        self.desired_s += other.desired_s
+        self.fallback_s += other.fallback_s
+        self.prediction_s += other.prediction_s
+        self.load_wait_s += other.load_wait_s
 
     def shares(self) -> TimeShares:
         """Return the parts as shares of their sum; all 0 before anything was decoded."""
@@ -85,6 +93,22 @@ class GoalMetrics:
         return self.num_hits / self.num_points if self.num_points else 0.0
 
 
+def sum_of(parts: Iterable[GoalMetrics]) -> GoalMetrics:
+    """Return the counts of several goals together."""
+    total = GoalMetrics()
+    for goal in parts:
+        total.time.add(goal.time)
+        for name in _COUNTS:
+            setattr(total, name, getattr(total, name) + getattr(goal, name))
+        for draft, count in goal.drafts_used.items():
+            total.drafts_used[draft] = total.drafts_used.get(draft, 0) + count
+    return total
+
+
+_COUNTS = tuple(item.name for item in fields(GoalMetrics)
+                if item.name not in ('time', 'drafts_used'))
+
+
 class Metrics:
     """Metrics of the goal at hand, of all goals, and rates over the last second of decoding."""
 
@@ -92,40 +116,46 @@ class Metrics:
         self._clock = clock
         self._counters = counters
         self._recent: deque[tuple[float, float, IterationOutcome]] = deque()
+        self._before = GoalMetrics()
         self.goal = GoalMetrics()
-        self.total = GoalMetrics()
+
+    @property
+    def total(self) -> GoalMetrics:
+        """All goals together."""
+        return sum_of((self._before, self.goal))
 
     def start_goal(self) -> None:
         """Begin to count a goal."""
+        self._before = self.total
         self.goal = GoalMetrics()
 
     def add_iteration(self, outcome: IterationOutcome, seconds: float, *, desired: bool) -> None:
         """Count an iteration that took ``seconds``, controller included."""
-        for metrics in (self.goal, self.total):
-            if desired:
-                metrics.time.desired_s += seconds
-            else:
-                metrics.time.fallback_s += seconds
-            metrics.num_iterations += 1
-            metrics.num_committed += outcome.num_committed
-            metrics.num_drafted += outcome.num_drafted
-            metrics.num_accepted += outcome.num_accepted
-            metrics.drafts_used[outcome.draft] = metrics.drafts_used.get(outcome.draft, 0) + 1
+        goal = self.goal
+        if desired:
+            goal.time.desired_s += seconds
+        else:
+            goal.time.fallback_s += seconds
+        goal.num_iterations += 1
+        goal.num_committed += outcome.num_committed
+        goal.num_drafted += outcome.num_drafted
+        goal.num_accepted += outcome.num_accepted
+        goal.drafts_used[outcome.draft] = goal.drafts_used.get(outcome.draft, 0) + 1
         self._remember(outcome, seconds)
 
     def add_point(self, *, prediction_s: float, load_wait_s: float, hit: bool, switched: bool,
                   is_first: bool) -> None:
         """Count a scheduling point; the first one of a goal is start-up."""
-        for metrics in (self.goal, self.total):
-            if is_first:
-                metrics.startup_prediction_s += prediction_s
-                metrics.startup_load_wait_s += load_wait_s
-            else:
-                metrics.time.prediction_s += prediction_s
-                metrics.time.load_wait_s += load_wait_s
-            metrics.num_points += 1
-            metrics.num_hits += hit
-            metrics.num_switches += switched
+        goal = self.goal
+        if is_first:
+            goal.startup_prediction_s += prediction_s
+            goal.startup_load_wait_s += load_wait_s
+        else:
+            goal.time.prediction_s += prediction_s
+            goal.time.load_wait_s += load_wait_s
+        goal.num_points += 1
+        goal.num_hits += hit
+        goal.num_switches += switched
 
     def throughput(self, *, rss_bytes: int = 0, available_bytes: int = 0) -> Throughput:
         """Return the running figures; rates over the last second of decoding."""
