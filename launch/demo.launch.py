@@ -12,7 +12,7 @@ def generate_launch_description() -> LaunchDescription:
     here = ThisLaunchFileDir()
     return LaunchDescription([
         DeclareLaunchArgument(
-            'params_file', description='File with the node\'s parameters.',
+            'params_file', description="File with the node's parameters.",
             default_value=PathJoinSubstitution([here, '..', 'config', 'demo.yaml'])),
         IncludeLaunchDescription(PathJoinSubstitution([here, 'generate_node.launch.py'])),
     ])

@@ -18,7 +18,7 @@ def generate_launch_description() -> LaunchDescription:
 def make_arguments() -> list[DeclareLaunchArgument]:
     """Return the arguments that all launch files of this package have."""
     return [
-        DeclareLaunchArgument('params_file', description='File with the node\'s parameters.'),
+        DeclareLaunchArgument('params_file', description="File with the node's parameters."),
         DeclareLaunchArgument('namespace', default_value='',
                               description='Namespace; several nodes live in several.'),
         DeclareLaunchArgument('log_level', default_value='info',
