@@ -1,0 +1,52 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""A client for programs that have no node."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import rclpy
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.signals import SignalHandlerOptions
+
+from memspec_ros.client.generate_client import ACTION_NAME, GenerateClient
+
+
+@contextmanager
+def connect(action_name: str = ACTION_NAME, *, node_name: str = 'memspec_client',
+            ros_args: Sequence[str] = ()) -> Iterator[GenerateClient]:
+    """Yield a client with a ROS context, node and executor thread of its own.
+
+    :param ros_args: as rcl takes them, with --ros-args.
+    """
+    context = rclpy.Context()
+    rclpy.init(args=list(ros_args), context=context,
+               signal_handler_options=SignalHandlerOptions.NO)
+    node = rclpy.create_node(node_name, context=context, start_parameter_services=False)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    client = GenerateClient(node, action_name)
+    ended = threading.Event()
+    thread = threading.Thread(target=_spin, args=(executor, ended), name='client', daemon=True)
+    thread.start()
+    try:
+        yield client
+    finally:
+        ended.set()
+        executor.create_task(lambda: None)
+        thread.join()
+        client.destroy()
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.shutdown(context=context)
+
+
+def _spin(executor: SingleThreadedExecutor, ended: threading.Event) -> None:
+    while not ended.is_set():
+        try:
+            executor.spin_once()
+        except ExternalShutdownException:
+            return

@@ -1,0 +1,147 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Sends goals to a node, for any number of goals at a time."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.action import ActionClient
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+
+from memspec_ros.action import Generate
+from memspec_ros.client.generation import Generation, ServerLostError
+from memspec_ros.node.conversions import goal_from_request
+from memspec_ros.node.outbox import Outbox
+from memspec_ros.records import Progress, Request
+
+ACTION_NAME = 'generate'
+FEEDBACK_DEPTH = 100
+CHECK_PERIOD_S = 0.2
+# How long a server may be absent from the graph, at the start and later.
+SERVER_GRACE_S = 2.0
+# After so long without a sign of life the result is asked for again: a node that was killed and
+# started again is in the graph all the time, and only says then that it does not know the goal.
+PROBE_AFTER_S = 5.0
+
+
+class GenerateClient:
+    """Sends goals to a node that serves ``generate``.
+
+    All methods may be called from any thread, callbacks included; none waits but
+    :meth:`wait_for_server`. The executor of ``node`` must be spun by its owner.
+
+    :param action_name: relative to the node's namespace, or absolute.
+    """
+
+    def __init__(self, node: Node, action_name: str = ACTION_NAME) -> None:
+        self._node = node
+        self._name = action_name
+        # Requests are sent from the executor thread: rclpy notes a request after it has sent it,
+        # and from another thread the answer may come in between.
+        self._outbox = Outbox(node)
+        self._action_client = ActionClient(node, Generate, action_name,
+                                           feedback_sub_qos_profile=QoSProfile(
+                                               depth=FEEDBACK_DEPTH))
+        self._unsent: list[tuple[Generation, Request]] = []
+        self._open: set[Generation] = set()
+        self._present_s = 0.0
+        self._timer = node.create_timer(CHECK_PERIOD_S, self._check,
+                                        clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def server_is_ready(self) -> bool:
+        """Whether a node serves the action now."""
+        return bool(self._action_client.server_is_ready())
+
+    def wait_for_server(self, timeout_s: float | None = None) -> bool:
+        """Wait until a node serves the action; not for callbacks. False when none came."""
+        return bool(self._action_client.wait_for_server(timeout_s))
+
+    def send(self, request: Request,
+             on_progress: Callable[[Progress], None] | None = None) -> Generation:
+        """Send a goal.
+
+        :param on_progress: called in the executor thread with each feedback; must return soon.
+        """
+        generation = Generation(on_progress=on_progress, request_cancel=self._request_cancel)
+        self._outbox.post(functools.partial(self._send, generation, request))
+        return generation
+
+    def destroy(self) -> None:
+        """Leave; goals that have not ended fail with :class:`ServerLostError`."""
+        self._fail_all('the client was destroyed')
+        self._node.destroy_timer(self._timer)
+        self._action_client.destroy()
+
+    def _send(self, generation: Generation, request: Request) -> None:
+        if not self._open and not self._unsent:
+            self._present_s = time.monotonic()
+        # A request that no server hears is lost.
+        self._unsent.append((generation, request))
+        if self.server_is_ready():
+            self._send_unsent()
+
+    def _send_unsent(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        for generation, request in unsent:
+            try:
+                future = self._action_client.send_goal_async(
+                    goal_from_request(request),
+                    feedback_callback=functools.partial(_take_feedback, generation))
+            except Exception as error:
+                generation.fail(error)
+                continue
+            self._open.add(generation)
+            future.add_done_callback(functools.partial(self._on_accepted, generation))
+
+    def _on_accepted(self, generation: Generation, future: Any) -> None:
+        handle = future.result()
+        if not handle.accepted:
+            self._open.discard(generation)
+            generation.fail(ServerLostError(f"the server of '{self._name}' rejected the goal"))
+            return
+        if generation.take_handle(handle):
+            handle.cancel_goal_async()
+        self._request_result(generation)
+
+    def _request_result(self, generation: Generation) -> None:
+        generation.last_news_s = time.monotonic()
+        generation.handle.get_result_async().add_done_callback(
+            functools.partial(self._on_result, generation))
+
+    def _on_result(self, generation: Generation, future: Any) -> None:
+        self._open.discard(generation)
+        generation.take_result(future.result())
+
+    def _request_cancel(self, handle: Any) -> None:
+        self._outbox.post(handle.cancel_goal_async)
+
+    def _check(self) -> None:
+        if not self._open and not self._unsent:
+            return
+        now_s = time.monotonic()
+        if self.server_is_ready():
+            self._present_s = now_s
+            self._send_unsent()
+            for generation in tuple(self._open):
+                if generation.handle and now_s - generation.last_news_s > PROBE_AFTER_S:
+                    self._request_result(generation)
+        elif now_s - self._present_s >= SERVER_GRACE_S:
+            self._fail_all(f"no node serves the action '{self._name}'")
+
+    def _fail_all(self, message: str) -> None:
+        unsent, self._unsent = self._unsent, []
+        for generation in (*self._open, *(generation for generation, _ in unsent)):
+            self._open.discard(generation)
+            generation.fail(ServerLostError(message))
+
+
+def _take_feedback(generation: Generation, message: Any) -> None:
+    generation.last_news_s = time.monotonic()
+    generation.take_feedback(message.feedback)

@@ -1,0 +1,92 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The boundary between the node and what decodes.
+
+The node sees a runtime only through :class:`Runtime`; its fake is
+:class:`memspec_ros.testing.fake_runtime.FakeRuntime`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from memspec_ros.config import Settings
+from memspec_ros.records import (
+    FinishReason,
+    Progress,
+    Request,
+    Residency,
+    Result,
+    RuntimeInfo,
+    Throughput,
+)
+
+
+class PreparedRequest(Protocol):
+    """A request that was tokenised and fits; what else it holds is the runtime's business."""
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt under the chat template."""
+
+
+class Runtime(Protocol):
+    """What serves goals: target, drafts, tokenizer, memory.
+
+    ``generate``, ``reset`` and ``close`` belong to the decode thread; everything else may be
+    called from any thread and returns soon.
+    """
+
+    def prepare(self, request: Request) -> Any:
+        """Tokenise and check; returns a :class:`PreparedRequest`.
+
+        :raises RequestError: with the action's code, and a message with the numbers.
+        """
+
+    def generate(self, prepared: Any, *, on_progress: Callable[[Progress], None],
+                 should_stop: Callable[[], FinishReason | None]) -> Result:
+        """Answer one request.
+
+        ``on_progress`` is called as text comes; the joined deltas are the result's text.
+        ``should_stop`` is asked at least once per iteration and per chunk of the prompt, and what
+        it answers becomes the result's finish reason.
+        """
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a literal text."""
+
+    def info(self) -> RuntimeInfo:
+        """What was opened."""
+
+    def residency(self) -> Residency:
+        """Which drafts are in memory now."""
+
+    def throughput(self) -> Throughput:
+        """Running figures."""
+
+    def apply(self, settings: Settings) -> None:
+        """Take over the dynamic parameters at the next scheduling point.
+
+        :raises ConfigError: a value that this runtime cannot take; nothing was changed.
+        """
+
+    def reset(self) -> None:
+        """Forget the draft cache and the prefix of the last goal."""
+
+    def close(self) -> None:
+        """Free the memory; no other call follows."""
+
+
+OpenRuntime = Callable[..., Runtime]
+"""``open(settings, report=callable)``: blocks, and tells each stage with its size through
+``report``. Raises ConfigError, ModelError, BudgetError or DependencyError."""
+
+
+def open_runtime(settings: Settings, *, report: Callable[[str], None]) -> Runtime:
+    """Open the real runtime."""
+    # Here and not above: the node is up and answers before torch has been imported, and a torch
+    # that is missing is a failed configure instead of a process that does not start.
+    from memspec_ros.runtime.runtime import MemSpecRuntime
+    runtime: Runtime = MemSpecRuntime.open(settings, report=report)
+    return runtime

@@ -1,0 +1,85 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the client that sent a goal is still there.
+
+A client that ends properly leaves the graph at once. One that is killed stays in it for the 20 s
+of its DDS lease; on the same machine its process is watched instead, so that a robot does not
+compute for a program that has crashed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rclpy.node import Node
+
+from memspec_ros.node.client_guid import PREFIX_BYTES, Process, find_process, has_ended
+
+# Until the graph shows a client that has just come, and while it shows none for a moment.
+GRACE_S = 1.0
+
+
+@dataclass(eq=False)
+class ClientTrace:
+    """Which participants may have sent a goal (one, as a rule), and since when none is there."""
+
+    prefixes: frozenset[bytes]
+    absent_since_s: float | None = None
+    processes: dict[bytes, Process] = field(default_factory=dict)
+    reported: bool = False
+
+
+class ClientWatch:
+    """Traces goals to clients. Belongs to the executor thread.
+
+    :param action_name: as resolved, with namespace and remapping.
+    :param clock: monotonic seconds.
+    """
+
+    def __init__(self, node: Node, action_name: str, *,
+                 clock: Callable[[], float] = time.monotonic) -> None:
+        self._node = node
+        self._feedback_topic = f'{action_name}/_action/feedback'
+        self._clock = clock
+
+    def trace(self, prefix: bytes | None) -> ClientTrace:
+        """Return the trace of a goal that has just come from a client.
+
+        :param prefix: the sender's, None when unknown: then anyone who listens to the action.
+        """
+        prefixes = frozenset([prefix]) if prefix else self.present()
+        trace = ClientTrace(prefixes=prefixes)
+        own = self._own_prefix()
+        for known in prefixes if own else ():
+            if (process := find_process(known, own)) is not None:
+                trace.processes[known] = process
+        return trace
+
+    def present(self) -> frozenset[bytes]:
+        """Return the participants that listen to the action's feedback, as the graph has them."""
+        return frozenset(
+            bytes(info.endpoint_gid)[:PREFIX_BYTES]
+            for info in self._node.get_subscriptions_info_by_topic(self._feedback_topic))
+
+    def is_lost(self, trace: ClientTrace, present: frozenset[bytes]) -> bool:
+        """Whether nobody is left who may have sent the goal."""
+        if not trace.prefixes:
+            return False
+        ended = {prefix for prefix, process in trace.processes.items() if has_ended(process)}
+        if ended == trace.prefixes:
+            return True
+        if (trace.prefixes - ended) & present:
+            trace.absent_since_s = None
+            return False
+        now = self._clock()
+        if trace.absent_since_s is None:
+            trace.absent_since_s = now
+        return now - trace.absent_since_s >= GRACE_S
+
+    def _own_prefix(self) -> bytes:
+        own = [info for info in self._node.get_publishers_info_by_topic(self._feedback_topic)
+               if info.node_name == self._node.get_name()
+               and info.node_namespace == self._node.get_namespace()]
+        return bytes(own[0].endpoint_gid)[:PREFIX_BYTES] if own else b''

@@ -1,0 +1,204 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The Generate action: takes goals, tells where they stand, and ends each exactly once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection
+from typing import Any
+
+from rclpy.node import Node
+
+from memspec_ros.config import ServerSettings
+from memspec_ros.errors import ErrorCode, RequestError
+from memspec_ros.node import goal_result
+from memspec_ros.node.action_server import QueuedActionServer
+from memspec_ros.node.backend import Runtime
+from memspec_ros.node.client_watch import ClientWatch
+from memspec_ros.node.conversions import progress_to_message, request_from_goal, result_to_message
+from memspec_ros.node.decode_thread import DecodeThread
+from memspec_ros.node.feedback_batch import FeedbackBatch
+from memspec_ros.node.goal import CANCELED, CLIENT_LOST, Goal, StopOrder
+from memspec_ros.node.outbox import Outbox
+from memspec_ros.records import FinishReason, GoalState, Progress, Result
+
+ACTION_NAME = 'generate'
+"""Relative: a node in namespace /robot serves /robot/generate, whatever the node is called."""
+
+
+class GoalServer:
+    """Every goal from acceptance to result.
+
+    All methods belong to the executor thread but ``serve``, which is the decode thread's. So
+    cancel, timeout, loss of the client, shutdown and success cannot race for a goal: whoever comes
+    first ends it, in :meth:`finish`.
+
+    :param settings: returns the current server settings.
+    """
+
+    def __init__(self, node: Node, outbox: Outbox, *, settings: Callable[[], ServerSettings],
+                 queue_capacity: int, on_change: Callable[[], None]) -> None:
+        self._logger = node.get_logger()
+        self._outbox = outbox
+        self._settings = settings
+        self._on_change = on_change
+        self._open: dict[bytes, Goal] = {}
+        self._runtime: Runtime | None = None
+        self._num_accepted = 0
+        self.num_ended = 0
+        self.num_failed = 0
+        self.refusal: str | None = 'unconfigured'
+        self.decode_thread = DecodeThread(serve=self.serve, queue_capacity=queue_capacity)
+        self._action_server = QueuedActionServer(node, ACTION_NAME, on_accepted=self.accept,
+                                                 on_cancel=self.cancel)
+        self._clients = ClientWatch(node, node.resolve_service_name(ACTION_NAME))
+
+    @property
+    def open_goals(self) -> Collection[Goal]:
+        """Goals that have not ended."""
+        return self._open.values()
+
+    def use(self, runtime: Runtime | None) -> None:
+        """Serve with this runtime from the next goal on; no goal may be open."""
+        self._runtime = runtime
+
+    def accept(self, handle: Any, sender: bytes | None) -> None:
+        """Check and queue a goal, or end it at once with the reason."""
+        self._num_accepted += 1
+        goal = Goal(handle=handle, number=self._num_accepted, client=self._clients.trace(sender))
+        self._open[goal.uuid] = goal
+        try:
+            self._queue(goal)
+        except RequestError as error:
+            self.finish(goal, goal_result.refused(goal, error))
+        except Exception as error:
+            self._logger.error(f'goal {goal.name}: {type(error).__name__}: {error}')
+            self.finish(goal, goal_result.refused(goal, RequestError(
+                ErrorCode.INTERNAL, f'{type(error).__name__}: {error}')))
+        else:
+            self.tell_positions()
+        self._on_change()
+
+    def _queue(self, goal: Goal) -> None:
+        if self.refusal or self._runtime is None:
+            raise RequestError(ErrorCode.NOT_ACTIVE, 'goals are served in the lifecycle state '
+                               f"active, and the node is '{self.refusal}'")
+        goal.request = request_from_goal(goal.handle.request)
+        goal.timeout_s = goal.request.timeout_s or self._settings().default_timeout_s
+        if self._settings().log_prompts:
+            self._logger.info(f'goal {goal.name} asks: {goal.request.prompt!r} '
+                              f'{goal.request.messages}')
+        goal.prepared = self._runtime.prepare(goal.request)
+        self.decode_thread.submit(goal)
+
+    def cancel(self, handle: Any) -> bool:
+        """Have a goal end; the action's status says CANCELING until it has."""
+        goal = self._open.get(bytes(handle.goal_id.uuid))
+        if goal is None:
+            return False
+        # The status changes after this callback, and only then may the goal be ended.
+        self._outbox.post(functools.partial(self.stop, goal, CANCELED))
+        return True
+
+    def stop(self, goal: Goal, order: StopOrder) -> None:
+        """End a goal early: now if it waits, else as soon as the decode thread asks."""
+        if goal.finished:
+            return
+        goal.order_stop(order)
+        if self.decode_thread.withdraw(goal):
+            self.finish(goal, goal_result.stopped_in_queue(goal, order))
+            self.tell_positions()
+
+    def serve(self, goal: Goal) -> None:
+        """Answer a goal; decode thread only."""
+        goal.start()
+        self._outbox.post(functools.partial(self._begin, goal))
+        batch = FeedbackBatch(rate_hz=self._settings().feedback_rate_hz, send=lambda progress: (
+            self._outbox.post(functools.partial(self.send_feedback, goal, progress))))
+        runtime = self._runtime
+        assert runtime is not None
+        try:
+            result = runtime.generate(goal.prepared, on_progress=batch.add,
+                                      should_stop=goal.should_stop)
+        except Exception as error:
+            self._logger.error(f'goal {goal.name}: {goal_result.trace(error)}')
+            result = goal_result.crashed(goal, batch.text, error)
+        batch.flush()
+        result = goal_result.completed(goal, result)
+        self._outbox.post(functools.partial(self.finish, goal, result))
+
+    def _begin(self, goal: Goal) -> None:
+        if not goal.finished:
+            self._action_server.begin(goal.handle)
+        self.tell_positions()
+
+    def send_feedback(self, goal: Goal, progress: Progress, queue_position: int = 0) -> None:
+        """Publish where a goal stands."""
+        if goal.finished:
+            return
+        goal.sent_text += progress.delta_text
+        goal.handle.publish_feedback(progress_to_message(
+            progress, seq=goal.num_feedback, queue_position=queue_position))
+        goal.num_feedback += 1
+        self._on_change()
+
+    def tell_positions(self) -> None:
+        """Tell each waiting goal its place, if that has changed."""
+        waiting, running = self.decode_thread.waiting()
+        for position, goal in enumerate(waiting, start=int(running)):
+            if goal.queue_position != position or goal.num_feedback == 0:
+                goal.queue_position = position
+                self.send_feedback(goal, Progress(state=GoalState.QUEUED), position)
+
+    def finish(self, goal: Goal, result: Result) -> None:
+        """End a goal: the one place where it gets its terminal status and its result."""
+        if goal.finished:
+            return
+        goal.finished = True
+        del self._open[goal.uuid]
+        self.num_ended += 1
+        self.num_failed += result.finish_reason is FinishReason.ERROR
+        self._log(goal, result)
+        self._action_server.end(goal.handle, result.finish_reason, result_to_message(result))
+        self._on_change()
+
+    def watch(self) -> None:
+        """End the goals whose time is over in the queue or whose client has left."""
+        present = self._clients.present() if self._open else frozenset()
+        for goal in tuple(self._open.values()):
+            if goal.seconds_left <= 0:
+                self.stop_waiting(goal, goal.timeout_order('in the queue'))
+            elif goal.stop_order is None and self._clients.is_lost(goal.client, present):
+                self._lose(goal)
+
+    def _lose(self, goal: Goal) -> None:
+        if self._settings().cancel_on_client_loss:
+            self.stop(goal, CLIENT_LOST)
+        elif not goal.client.reported:
+            goal.client.reported = True
+            self._logger.warning(f'goal {goal.name}: {CLIENT_LOST.message}; it runs to its end')
+
+    def stop_waiting(self, goal: Goal, order: StopOrder) -> None:
+        """End a goal if it waits; the decode thread watches the clock of the one that runs."""
+        if self.decode_thread.withdraw(goal):
+            self.finish(goal, goal_result.stopped_in_queue(goal, order))
+            self.tell_positions()
+
+    def stop_all(self, order: StopOrder) -> None:
+        """End every goal early."""
+        for goal in tuple(self._open.values()):
+            self.stop(goal, order)
+
+    def abandon_all(self, order: StopOrder) -> None:
+        """End at once what did not stop in time; what it still generates goes nowhere."""
+        for goal in tuple(self._open.values()):
+            self.finish(goal, goal_result.abandoned(goal, order))
+
+    def _log(self, goal: Goal, result: Result) -> None:
+        text = f': {result.text!r}' if self._settings().log_prompts else ''
+        line = f'goal {goal.name} {goal_result.summary(result)}{text}'
+        if result.finish_reason in (FinishReason.STOP, FinishReason.LENGTH):
+            self._logger.info(line)
+        else:
+            self._logger.warning(line)

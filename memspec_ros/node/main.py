@@ -1,0 +1,111 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The node's process: starts it, and ends it in time when it is asked to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import rclpy
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.signals import SignalHandlerOptions
+
+from memspec_ros.node.backend import OpenRuntime, open_runtime
+from memspec_ros.node.generate_node import GenerateNode
+
+# The parts of the 3 s in which a signal ends the process.
+END_GOALS_S = 0.7
+LINGER_S = 0.1
+END_THREAD_S = 0.5
+
+
+def main(args: Sequence[str] | None = None, *,
+         open_runtime: OpenRuntime = open_runtime) -> int:
+    """Run the node until SIGINT or SIGTERM; return the exit code.
+
+    :param args: with --ros-args, as rcl takes them; the process's own when None.
+    :param open_runtime: what configure calls.
+    """
+    stop = threading.Event()
+    # rclpy's own handlers shut the context down at once, and no client could be told.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: _request_stop(stop))
+    try:
+        rclpy.init(args=list(sys.argv[1:] if args is None else args),
+                   signal_handler_options=SignalHandlerOptions.NO)
+        node = GenerateNode(open_runtime)
+    except Exception as error:
+        print(f'memspec node: {type(error).__name__}: {error}', file=sys.stderr)
+        return 2
+    return _Process(node, stop).run()
+
+
+def _request_stop(stop: threading.Event) -> None:
+    if stop.is_set():
+        # Asked twice: whoever asks does not want to wait for clients to be told.
+        os._exit(1)
+    stop.set()
+
+
+class _Process:
+    """The executor thread and the order in which everything ends."""
+
+    def __init__(self, node: GenerateNode, stop: threading.Event) -> None:
+        self._node = node
+        self._logger = node.get_logger()
+        self._stop = stop
+        self._ended = threading.Event()
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(node)
+        self._thread = threading.Thread(target=self._spin, name='executor', daemon=True)
+
+    def run(self) -> int:
+        """Serve until asked to stop, then end within 3 s."""
+        self._executor.create_task(self._node.autostart)
+        self._thread.start()
+        # The main thread only waits: Python runs signal handlers in it, and between bytecodes.
+        self._stop.wait()
+        self._logger.info('shutting down')
+        all_ended = self._node.end_goals(END_GOALS_S)
+        # The results are on their way; a client that has just been accepted asks for its own now.
+        time.sleep(LINGER_S)
+        clean = self._node.end_decode_thread(END_THREAD_S) and all_ended
+        clean = self._end_executor() and clean
+        if not clean:
+            self._exit_now()
+        self._node.destroy_node()
+        rclpy.try_shutdown()
+        return 0
+
+    def _spin(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self._executor.spin_once()
+            except ExternalShutdownException:
+                return
+            except Exception:
+                # A callback that failed, ours or rclpy's, must not end the node.
+                self._logger.error(f'in a callback: {traceback.format_exc()}')
+
+    def _end_executor(self) -> bool:
+        self._ended.set()
+        self._node.post(lambda: None)
+        self._thread.join(END_THREAD_S)
+        if self._thread.is_alive():
+            return False
+        self._executor.shutdown()
+        return True
+
+    def _exit_now(self) -> Any:
+        self._logger.warning('a thread is still busy (loading, or in a long pass): '
+                             'the process ends without it')
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
