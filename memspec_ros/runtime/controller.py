@@ -46,7 +46,8 @@ class Controller:
         self._active = ''
         self._plan = Plan(ranking=always_resident, scores={})
         self._point = 0
-        self._draft_length = ADAPTIVE_DRAFT_LENGTH
+        self._goal_draft_length = ADAPTIVE_DRAFT_LENGTH
+        self._draft_length = 0
         self.metrics = Metrics(clock=clock, counters=draft_cache.counters)
 
     @property
@@ -100,7 +101,7 @@ class Controller:
         self.metrics.start_goal()
         self._point = 0
         self._plan = Plan(ranking=self._always_resident, scores={})
-        self._draft_length = draft_length
+        self._goal_draft_length = draft_length
         self._take_settings()
         if self._settings.reset_per_goal:
             self.reset()
@@ -120,6 +121,7 @@ class Controller:
             self._draft_cache.wait_for(self._plan.awaited)
         loaded_s = self._clock()
         switched = self._activate()
+        self._draft_length = self._choose_draft_length()
         self.metrics.add_point(
             prediction_s=planned_s - started_s + self._clock() - loaded_s,
             load_wait_s=loaded_s - planned_s, hit=self._active == self._plan.desired,
@@ -144,9 +146,8 @@ class Controller:
 
     def _iterate(self, executor: IterationExecutor) -> IterationOutcome:
         started_s = self._clock()
-        draft_length = self._choose_draft_length()
-        outcome = executor.iterate(self._active, draft_length)
-        self._cost_model.observe(outcome, draft_length)
+        outcome = executor.iterate(self._active, self._draft_length)
+        self._cost_model.observe(outcome, self._draft_length)
         self._policy.observe(outcome)
         self.metrics.add_iteration(outcome, self._clock() - started_s,
                                    desired=self._active == self._plan.desired)
@@ -154,7 +155,7 @@ class Controller:
 
     def _choose_draft_length(self) -> int:
         """Return the goal's draft length, else the settings', else what the cost model says."""
-        for draft_length in (self._draft_length, self._settings.draft_length):
+        for draft_length in (self._goal_draft_length, self._settings.draft_length):
             if draft_length != ADAPTIVE_DRAFT_LENGTH:
                 return draft_length if self._active else 0
         return self._cost_model.draft_length(self._active)

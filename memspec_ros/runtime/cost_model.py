@@ -44,6 +44,7 @@ class CostModel:
         self.max_draft_length = max_draft_length
         self._iteration = 0
         self._target_s: dict[int, Average] = {}
+        self._width_s: list[float] = []
         self._overhead_s = Average()
         self._draft_step_s: dict[str, Average] = {}
         self._catch_up_s: dict[str, Average] = {}
@@ -52,7 +53,10 @@ class CostModel:
 
     def measure_target(self, width: int, seconds: float) -> None:
         """Note the time of one target pass over ``width`` positions."""
-        self._target_s.setdefault(width, Average()).add(seconds)
+        if width not in self._target_s:
+            self._target_s[width] = Average()
+        self._target_s[width].add(seconds)
+        self._width_s = []
 
     def measure_draft_step(self, draft: str, seconds: float) -> None:
         """Note the time in which a draft proposes one token."""
@@ -90,11 +94,10 @@ class CostModel:
 
     def target_s(self, width: int) -> float:
         """Seconds of a target pass; between measured widths linear, beyond them the nearest."""
-        known = self._target_s.get(width)
-        if known is not None and known.value is not None:
-            return known.value
-        return _interpolate(sorted((at, average.value or 0.0)
-                                   for at, average in self._target_s.items()), width)
+        if not self._width_s:
+            points = sorted((at, average.value or 0.0) for at, average in self._target_s.items())
+            self._width_s = [_interpolate(points, at) for at in range(self.max_draft_length + 2)]
+        return self._width_s[min(width, self.max_draft_length + 1)]
 
     def draft_step_s(self, draft: str) -> float:
         """Seconds of one draft step; a share of a target pass where it was never measured."""
@@ -138,22 +141,22 @@ class CostModel:
 
     def _best(self, draft: str) -> tuple[int, float, float]:
         paces = self._paces(draft, 0 if draft == PLAIN_DRAFT else self.max_draft_length)
-        best = max(range(len(paces)), key=lambda length: paces[length][0] / paces[length][1]
-                   if paces[length][1] > 0 else 0.0)
+        rates = [committed / seconds if seconds > 0 else 0.0 for committed, seconds in paces]
+        best = rates.index(max(rates))
         return (best, *paces[best])
 
     def _paces(self, draft: str, max_draft_length: int) -> list[tuple[float, float]]:
         """Expected committed tokens and seconds by draft length, 0 to ``max_draft_length``."""
         plain_s = self.iteration_s(PLAIN_DRAFT, 0)
-        paces = [(1.0, plain_s)]
         if max_draft_length == 0:
-            return paces
-        estimate = self.acceptance(draft)
+            return [(1.0, plain_s)]
+        estimate, step_s = self.acceptance(draft), self.draft_step_s(draft)
         proposing, accepted = estimate.proposing, estimate.expected_accepted(max_draft_length)
-        for length in range(1, max_draft_length + 1):
-            seconds = proposing * self.iteration_s(draft, length) + (1.0 - proposing) * plain_s
-            paces.append((1.0 + proposing * accepted[length], seconds))
-        return paces
+        fixed_s = (1.0 - proposing) * plain_s + proposing * (self._overhead_s.value or 0.0)
+        return [(1.0, plain_s)] + [
+            (1.0 + proposing * accepted[length],
+             fixed_s + proposing * (length * step_s + self._width_s[length + 1]))
+            for length in range(1, max_draft_length + 1)]
 
 
 def _interpolate(points: Sequence[tuple[int, float]], at: int) -> float:
