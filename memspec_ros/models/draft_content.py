@@ -22,6 +22,7 @@ from memspec_ros.models.draft_storage import FLOAT_DTYPES
 from memspec_ros.models.safetensors_header import SafetensorsHeader, TensorEntry
 
 ALIGNMENT_BYTES = 64
+NONE: Mapping[str, tuple[int, ...]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,13 +101,15 @@ class SlotLayout:
     num_bytes: int
 
 
-def slot_layout(content: DraftContent, form: str) -> SlotLayout:
+def slot_layout(content: DraftContent, form: str, derived: Mapping[str, tuple[int, ...]] = NONE,
+                ) -> SlotLayout:
     """Lay a draft's tensors out one after the other, each on a cache line of its own.
 
     :param form: the floats in memory: ``fp32``, ``fp16`` or ``bf16``.
+    :param derived: tensors that no file has, computed when the files have been read.
     """
     tensors, offset = {}, 0
-    for name, shape in content.shapes.items():
+    for name, shape in {**content.shapes, **derived}.items():
         dtype = torch.int32 if name == OUTPUT_TOKEN_IDS else FLOAT_DTYPES[form]
         tensors[name] = tensor = SlotTensor(shape=shape, dtype=dtype, offset=offset)
         offset += -(-tensor.num_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 
-from memspec_ros.errors import LoadError
-from memspec_ros.models.draft_content import DraftContent, slot_layout
+from memspec_ros.errors import LoadError, ModelFormatError
+from memspec_ros.models.draft_content import NONE, DraftContent, slot_layout
 from memspec_ros.models.slot_reader import ReadCancelledError, SlotReader
 
 
@@ -42,12 +42,14 @@ class DraftSlot:
         """Address of the slot's memory, the same for as long as it lives."""
         return self._data_pointer
 
-    def views(self, content: DraftContent) -> dict[str, torch.Tensor]:
+    def views(self, content: DraftContent,
+              derived: Mapping[str, tuple[int, ...]] = NONE) -> dict[str, torch.Tensor]:
         """Return a draft's tensors as they lie in this slot; the same memory at each call.
 
+        :param derived: as for :func:`~memspec_ros.models.draft_content.slot_layout`.
         :raises LoadError: the draft is larger than the slot.
         """
-        layout = slot_layout(content, self.form)
+        layout = slot_layout(content, self.form, derived)
         if layout.num_bytes > self.num_bytes:
             raise LoadError(f"draft '{content.name}' takes {layout.num_bytes} bytes in "
                             f'{self.form}; a slot has {self.num_bytes}')
@@ -55,11 +57,14 @@ class DraftSlot:
             tensor.dtype).view(tensor.shape) for name, tensor in layout.tensors.items()}
 
     def read_into(self, content: DraftContent, *, should_cancel: Callable[[], bool],
-                  throttle: Callable[[int], None]) -> bool:
+                  throttle: Callable[[int], None],
+                  complete: Callable[[], None] = lambda: None) -> bool:
         """Fill the slot with a draft, chunk by chunk; tell whether it is now held.
 
         :param should_cancel: asked before each chunk; the slot is left empty when it says yes.
         :param throttle: told the bytes of each chunk after it was read; may wait.
+        :param complete: does what is left to do when all bytes are there; the slot holds the
+            draft only if it returns.
         :raises LoadError: the draft does not fit, or a file cannot be read, is truncated, was
             changed since it was opened, or does not have its checksum. The slot is empty then.
         """
@@ -67,9 +72,10 @@ class DraftSlot:
         views = self.views(content)
         try:
             self._reader.read(content, views, should_cancel=should_cancel, throttle=throttle)
+            complete()
         except ReadCancelledError:
             return False
-        except LoadError as error:
+        except (LoadError, ModelFormatError) as error:
             raise LoadError(f"draft '{content.name}': {error}") from error
         # Captured graphs and bound drafts hold these addresses (vLLM#48941).
         assert self._buffer.data_ptr() == self._data_pointer

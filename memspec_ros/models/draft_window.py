@@ -151,5 +151,5 @@ class DraftWindows:
 def _shared_length(first: list[int], second: list[int]) -> int:
     if first == second[:len(first)]:
         return len(first)
-    return next(index for index, (left, right) in enumerate(zip(first, second, strict=False))
-                if left != right)
+    return next((index for index, (left, right) in enumerate(zip(first, second, strict=False))
+                 if left != right), len(second))

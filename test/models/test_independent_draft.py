@@ -183,10 +183,12 @@ def test_a_proposal_across_a_block_that_is_rejected_does_not_cost_the_old_window
 def test_asking_twice_costs_nothing():
     decoder = CountingDecoder(make_decoder())
     draft, context = make_draft(decoder), context_of(some_tokens(9))
-    first = draft.propose(context, 1)
+    first = draft.propose(context, 3)
     decoder.widths.clear()
-    assert draft.propose(context, 1) == first
+    assert draft.propose(context, 1) == first[:1]
     assert decoder.widths == []
+    assert draft.propose(context, 3) == first
+    assert decoder.widths == [1, 1]
 
 
 def test_reset_forgets_and_another_goal_is_noticed_without_it():

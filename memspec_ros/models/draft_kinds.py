@@ -1,0 +1,129 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of draft that a slot can hold, and how each becomes a draft over a slot's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from memspec_ros.boundaries import Draft
+from memspec_ros.errors import ModelFormatError
+from memspec_ros.models.draft_content import DraftContent
+from memspec_ros.models.draft_file import OUTPUT_TOKEN_IDS
+from memspec_ros.models.draft_storage import FLOAT_DTYPES
+from memspec_ros.models.independent_decoder import (
+    independent_config,
+    independent_decoder,
+    independent_shapes,
+)
+from memspec_ros.models.independent_draft import IndependentDraft
+from memspec_ros.models.kv_cache import KVCache
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What drafts share: the target they draft for, and the form they run in.
+
+    :param form: floats of the drafts in memory: ``fp32`` or ``bf16``.
+    :param context_tokens: recent tokens that a draft looks at.
+    :param vocab_size: rows of the target's logits; ``hidden_size`` the width of its states.
+    :param embedding: the target's table [vocab_size, hidden_size]; None when only sizes matter.
+    """
+
+    form: str
+    context_tokens: int
+    vocab_size: int
+    hidden_size: int
+    embedding: torch.Tensor | None = None
+    device: str = 'cpu'
+
+
+class DraftKind(Protocol):
+    """One kind of draft. Everything but :meth:`make` and :meth:`derive` needs headers only."""
+
+    def check(self, content: DraftContent, surroundings: Surroundings) -> None:
+        """Raise ModelFormatError when the tensors are not those of the architecture."""
+
+    def derived_shapes(self, content: DraftContent) -> Mapping[str, tuple[int, ...]]:
+        """Tensors that the slot holds beside the file's, computed at the end of a load."""
+
+    def memory_bytes(self, content: DraftContent, surroundings: Surroundings) -> int:
+        """Bytes of KV cache and states that a draft needs beside its weights."""
+
+    def derive(self, views: Mapping[str, torch.Tensor], surroundings: Surroundings) -> None:
+        """Fill the derived tensors; runs on the loader thread when the file has been read."""
+
+    def make(self, content: DraftContent, views: Mapping[str, torch.Tensor],
+             memory: torch.Tensor, surroundings: Surroundings) -> Draft:
+        """Make the draft over a slot's views and memory; nothing is copied.
+
+        :param memory: flat uint8, of at least :meth:`memory_bytes`; shared with the other
+            drafts of the slot, which takes turns.
+        """
+
+
+class IndependentKind:
+    """Small decoders of their own."""
+
+    def check(self, content: DraftContent, surroundings: Surroundings) -> None:
+        """Compare names and shapes with what the architecture needs."""
+        rows = content.shapes.get(OUTPUT_TOKEN_IDS, (None,))[0]
+        borrows = 'embedding_projection' in content.shapes
+        expected = independent_shapes(
+            independent_config(content.architecture), head_rows=rows,
+            target_hidden_size=surroundings.hidden_size if borrows else None)
+        check_shapes(content, expected)
+
+    def derived_shapes(self, content: DraftContent) -> Mapping[str, tuple[int, ...]]:
+        """Return none."""
+        del content
+        return {}
+
+    def memory_bytes(self, content: DraftContent, surroundings: Surroundings) -> int:
+        """Two KV caches that take turns (draft_window.py)."""
+        config = independent_config(content.architecture)
+        itemsize = FLOAT_DTYPES[surroundings.form].itemsize
+        return 2 * surroundings.context_tokens * config.kv_bytes_per_token(itemsize)
+
+    def derive(self, views: Mapping[str, torch.Tensor], surroundings: Surroundings) -> None:
+        """Do nothing."""
+
+    def make(self, content: DraftContent, views: Mapping[str, torch.Tensor],
+             memory: torch.Tensor, surroundings: Surroundings) -> Draft:
+        """Make the draft."""
+        context_tokens = surroundings.context_tokens
+        decoder = independent_decoder(
+            independent_config(content.architecture), views, form=surroundings.form,
+            context_tokens=context_tokens, target_embedding=surroundings.embedding)
+        half = self.memory_bytes(content, surroundings) // 2
+        first, second = (
+            KVCache(decoder.config, context_tokens=context_tokens, dtype=decoder.dtype,
+                    device=surroundings.device, memory=part)
+            for part in (memory[:half], memory[half:]))
+        return IndependentDraft(content.name, decoder, kv_caches=(first, second),
+                                context_tokens=context_tokens,
+                                output_token_ids=views.get(OUTPUT_TOKEN_IDS))
+
+
+KINDS: dict[str, DraftKind] = {'independent': IndependentKind()}
+
+
+def check_shapes(content: DraftContent, expected: Mapping[str, tuple[int, ...]]) -> None:
+    """Compare a draft's tensors with those that its architecture needs.
+
+    :raises ModelFormatError: one is missing, superfluous or of another shape.
+    """
+    path = content.parts[0].path
+    for name, shape in expected.items():
+        if content.shapes.get(name) != shape:
+            seen = content.shapes.get(name)
+            raise ModelFormatError(f"{path}: tensor '{name}' is "
+                                   f'{"missing" if seen is None else list(seen)}; the '
+                                   f'architecture needs {list(shape)}')
+    for name in content.shapes:
+        if name not in expected:
+            raise ModelFormatError(f"{path}: tensor '{name}' is of no use to the architecture")
