@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from memspec_ros.errors import ConfigError, did_you_mean
 from memspec_ros.records import ADAPTIVE_DRAFT_LENGTH, ChatMessage, Request, SamplingOptions
 
 DEFAULT_PARAMS_FILE = 'demo.yaml'
+PARAMETERS_OF_ROS = ('use_sim_time', 'qos_overrides.', 'start_type_description_service')
 
 
 def add_settings_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,8 +31,8 @@ def add_settings_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument('--policy', metavar='NAME', help='runtime.policy: ' + ', '.join(POLICIES))
 
 
-def add_request_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the prompt and the options that a goal has."""
+def add_request_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add the prompt and the options that a goal has, and return the group of the goal's."""
     parser.add_argument('prompt', metavar='PROMPT', help='what to answer; - reads stdin')
     group = parser.add_argument_group('goal')
     group.add_argument('--system', metavar='TEXT', default='', help='system message')
@@ -48,6 +49,7 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
                        help='tokens drafted per iteration; 0 is plain decoding, -1 adaptive '
                        '(default)')
     add_sampling_arguments(parser.add_argument_group('sampling (greedy by default)'))
+    return group
 
 
 def add_sampling_arguments(group: argparse._ArgumentGroup) -> None:
@@ -91,10 +93,16 @@ def settings_from(args: argparse.Namespace) -> Settings:
     """
     path = find_params_file(args.params_file)
     try:
-        settings = Settings.from_parameters(read_params_file(path))
+        settings = Settings.from_parameters(own_parameters(read_params_file(path)))
     except ConfigError as error:
         raise error if str(path) in str(error) else ConfigError(f'{path}: {error}') from error
     return settings.replace(overrides_from(args))
+
+
+def own_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters without those that every ROS node has."""
+    return {name: value for name, value in parameters.items()
+            if not name.startswith(PARAMETERS_OF_ROS)}
 
 
 def overrides_from(args: argparse.Namespace) -> dict[str, Any]:
