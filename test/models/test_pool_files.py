@@ -182,7 +182,7 @@ def test_a_folder_that_is_no_checkpoint(tmp_path, pool):
         add_draft(pool, tmp_path / 'hf', name='d')
 
 
-def test_a_pool_may_be_moved(tmp_path, pool):
+def test_a_pool_may_be_moved(tmp_path):
     folder = tmp_path / 'one'
     folder.mkdir()
     write_tiny_draft(folder / 'a')
