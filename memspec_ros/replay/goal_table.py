@@ -63,6 +63,17 @@ class GoalTable:
                    max_draft_length=num_steps, runs=runs, proposed=proposed or {},
                    max_tokens=max_tokens or num_tokens)
 
+    def num_drafted(self, draft: str, draft_length: int, position: int) -> int:
+        """Tokens that a draft proposes at a position when asked for ``draft_length``.
+
+        Near the limit fewer are drafted, as the target adds a token of its own.
+        """
+        num_drafted = min(draft_length, self.max_tokens - position - 1)
+        if num_drafted > 0 and draft in self.proposed:
+            offered = self.proposed[draft]
+            return min(num_drafted, offered[position] if position < len(offered) else 0)
+        return max(0, num_drafted) if draft else 0
+
 
 class TableContext:
     """The replayed goal on its way: a ``TokenContext`` of which only the lengths are known."""

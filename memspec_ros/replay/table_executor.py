@@ -31,7 +31,7 @@ class TableExecutor:
         """Look up what the draft gets accepted, move on, let the time pass."""
         table, position = self._table, self._context.position
         num_left = table.num_tokens - position
-        num_drafted = self._num_drafted(draft, draft_length, position)
+        num_drafted = table.num_drafted(draft, draft_length, position)
         num_accepted = min(table.runs[draft][position], num_drafted) \
             if num_drafted and num_left else 0
         num_committed = min(num_accepted + 1, num_left)
@@ -50,15 +50,6 @@ class TableExecutor:
         if draft not in self._table.proposed:
             self._clock.advance(self._profile.missed_s(position - start))
         return [run > 0 for run in self._table.runs[draft][start:position]]
-
-    def _num_drafted(self, draft: str, draft_length: int, position: int) -> int:
-        """Near the limit fewer are drafted, as the target adds a token of its own."""
-        table = self._table
-        num_drafted = min(draft_length, table.max_tokens - position - 1)
-        if num_drafted > 0 and draft in table.proposed:
-            offered = table.proposed[draft]
-            return min(num_drafted, offered[position] if position < len(offered) else 0)
-        return max(0, num_drafted)
 
     def _take_time(self, draft: str, num_drafted: int,
                    position: int) -> tuple[float, float, float]:
