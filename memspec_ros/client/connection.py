@@ -12,15 +12,17 @@ import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
-from memspec_ros.client.generate_client import ACTION_NAME, GenerateClient
+from memspec_ros.client.generate_client import ACTION_NAME, SERVER_WAIT_S, GenerateClient
 
 
 @contextmanager
 def connect(action_name: str = ACTION_NAME, *, node_name: str = 'memspec_client',
-            ros_args: Sequence[str] = ()) -> Iterator[GenerateClient]:
+            ros_args: Sequence[str] = (), server_wait_s: float = SERVER_WAIT_S,
+            ) -> Iterator[GenerateClient]:
     """Yield a client with a ROS context, node and executor thread of its own.
 
     :param ros_args: as rcl takes them, with --ros-args.
+    :param server_wait_s: how long a goal may wait for a server to appear.
     """
     context = rclpy.Context()
     rclpy.init(args=list(ros_args), context=context,
@@ -28,7 +30,7 @@ def connect(action_name: str = ACTION_NAME, *, node_name: str = 'memspec_client'
     node = rclpy.create_node(node_name, context=context, start_parameter_services=False)
     executor = SingleThreadedExecutor(context=context)
     executor.add_node(node)
-    client = GenerateClient(node, action_name)
+    client = GenerateClient(node, action_name, server_wait_s=server_wait_s)
     ended = threading.Event()
     thread = threading.Thread(target=_spin, args=(executor, ended), name='client', daemon=True)
     thread.start()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rclpy.action import ActionClient
@@ -24,8 +24,10 @@ from memspec_ros.records import Progress, Request
 ACTION_NAME = 'generate'
 FEEDBACK_DEPTH = 100
 CHECK_PERIOD_S = 0.2
-# How long a server may be absent from the graph, at the start and later.
+# How long a server that was there may be absent from the graph.
 SERVER_GRACE_S = 2.0
+# How long a goal waits for a server; discovery takes seconds on a busy machine.
+SERVER_WAIT_S = 10.0
 # After so long without a sign of life the result is asked for again: a node that was killed and
 # started again is in the graph all the time, and only says then that it does not know the goal.
 PROBE_AFTER_S = 5.0
@@ -38,9 +40,11 @@ class GenerateClient:
     :meth:`wait_for_server`. The executor of ``node`` must be spun by its owner.
 
     :param action_name: relative to the node's namespace, or absolute.
+    :param server_wait_s: how long a goal may wait for a server to appear.
     """
 
-    def __init__(self, node: Node, action_name: str = ACTION_NAME) -> None:
+    def __init__(self, node: Node, action_name: str = ACTION_NAME, *,
+                 server_wait_s: float = SERVER_WAIT_S) -> None:
         self._node = node
         self._name = action_name
         # Requests are sent from the executor thread: rclpy notes a request after it has sent it,
@@ -49,6 +53,7 @@ class GenerateClient:
         self._action_client = ActionClient(node, Generate, action_name,
                                            feedback_sub_qos_profile=QoSProfile(
                                                depth=FEEDBACK_DEPTH))
+        self._server_wait_s = server_wait_s
         self._unsent: list[tuple[Generation, Request]] = []
         self._open: set[Generation] = set()
         self._present_s = 0.0
@@ -75,7 +80,8 @@ class GenerateClient:
 
     def destroy(self) -> None:
         """Leave; goals that have not ended fail with :class:`ServerLostError`."""
-        self._fail_all('the client was destroyed')
+        self._fail([*self._open, *(generation for generation, _ in self._unsent)],
+                   'the client was destroyed')
         self._node.destroy_timer(self._timer)
         self._action_client.destroy()
 
@@ -132,12 +138,18 @@ class GenerateClient:
             for generation in tuple(self._open):
                 if generation.handle and now_s - generation.last_news_s > PROBE_AFTER_S:
                     self._request_result(generation)
-        elif now_s - self._present_s >= SERVER_GRACE_S:
-            self._fail_all(f"no node serves the action '{self._name}'")
+            return
+        absent_s = now_s - self._present_s
+        if absent_s >= SERVER_GRACE_S:
+            self._fail(self._open, f"the node that served '{self._name}' has left")
+        if absent_s >= self._server_wait_s:
+            unsent, self._unsent = self._unsent, []
+            self._fail([generation for generation, _ in unsent],
+                       f"no node serves the action '{self._name}': none came in "
+                       f'{self._server_wait_s:g} s')
 
-    def _fail_all(self, message: str) -> None:
-        unsent, self._unsent = self._unsent, []
-        for generation in (*self._open, *(generation for generation, _ in unsent)):
+    def _fail(self, generations: Iterable[Generation], message: str) -> None:
+        for generation in tuple(generations):
             self._open.discard(generation)
             generation.fail(ServerLostError(message))
 

@@ -17,11 +17,11 @@ from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallba
 from rclpy.node import Node
 
 from memspec_ros.config import Settings
-from memspec_ros.errors import ConfigError, MemSpecError
+from memspec_ros.errors import ConfigError, MemSpecError, RequestError
 from memspec_ros.node import health
 from memspec_ros.node.backend import OpenRuntime, Runtime
 from memspec_ros.node.goal import DEACTIVATED, SHUTTING_DOWN, StopOrder
-from memspec_ros.node.goal_server import GoalServer
+from memspec_ros.node.goal_server import GoalServer, not_active
 from memspec_ros.node.outbox import Outbox
 from memspec_ros.node.parameters import NodeParameters
 from memspec_ros.node.publishers import Publishers
@@ -118,7 +118,7 @@ class GenerateNode(LifecycleNodeMixin, Node):
     def on_configure(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Load the models; what is missing is named, and configure may be tried again."""
         self._last_error = ''
-        self._goals.refusal = 'configuring'
+        self._goals.refusal = not_active('configuring')
         try:
             if self._ros_parameters.errors:
                 raise ConfigError('; '.join(self._ros_parameters.errors))
@@ -131,13 +131,13 @@ class GenerateNode(LifecycleNodeMixin, Node):
             return self._fail_configure(f'{type(error).__name__}: {error}')
         self._runtime = runtime
         self._goals.use(runtime)
-        self._goals.refusal = 'inactive'
+        self._goals.refusal = not_active('inactive')
         self._outbox.post(self._publish_residency)
         return SUCCESS
 
     def _fail_configure(self, message: str) -> TransitionCallbackReturn:
         self._last_error = f'configure failed: {message}'
-        self._goals.refusal = 'unconfigured'
+        self._goals.refusal = not_active('unconfigured')
         self.get_logger().error(
             f'{self._last_error}\nThe node stays up. Mend it, then: ros2 lifecycle set '
             f'{self.get_fully_qualified_name()} configure')
@@ -168,7 +168,7 @@ class GenerateNode(LifecycleNodeMixin, Node):
         return SUCCESS
 
     def _drain(self, order: StopOrder, limit_s: float) -> None:
-        self._goals.refusal = 'inactive'
+        self._goals.refusal = not_active('inactive')
         for work, wait_s in ((self._on_goals_changed, limit_s),
                              (lambda: self._goals.stop_all(order), STOP_LIMIT_S),
                              (lambda: self._goals.abandon_all(order), STOP_LIMIT_S)):
@@ -178,8 +178,8 @@ class GenerateNode(LifecycleNodeMixin, Node):
             if self._drained.wait(wait_s):
                 return
 
-    def _close_runtime(self, refusal: str) -> None:
-        self._goals.refusal = refusal
+    def _close_runtime(self, state: str) -> None:
+        self._goals.refusal = not_active(state)
         self._goals.use(None)
         runtime, self._runtime = self._runtime, None
         if runtime is not None:
@@ -189,7 +189,7 @@ class GenerateNode(LifecycleNodeMixin, Node):
 
     def end_goals(self, limit_s: float) -> bool:
         """Tell all clients that the node shuts down; whether every goal has ended."""
-        self._goals.refusal = 'shutting down'
+        self._goals.refusal = RequestError(SHUTTING_DOWN.code, SHUTTING_DOWN.message)
         self._drained.clear()
         self._outbox.post(lambda: self._goals.stop_all(SHUTTING_DOWN))
         self._outbox.post(self._on_goals_changed)

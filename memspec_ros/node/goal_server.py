@@ -27,6 +27,12 @@ ACTION_NAME = 'generate'
 """Relative: a node in namespace /robot serves /robot/generate, whatever the node is called."""
 
 
+def not_active(state: str) -> RequestError:
+    """Return the error of goals that come in another state than active."""
+    return RequestError(ErrorCode.NOT_ACTIVE, 'goals are served in the lifecycle state active, '
+                        f"and the node is '{state}'")
+
+
 class GoalServer:
     """Every goal from acceptance to result.
 
@@ -48,7 +54,7 @@ class GoalServer:
         self._num_accepted = 0
         self.num_ended = 0
         self.num_failed = 0
-        self.refusal: str | None = 'unconfigured'
+        self.refusal: RequestError | None = not_active('unconfigured')
         self.decode_thread = DecodeThread(serve=self.serve, queue_capacity=queue_capacity)
         self._action_server = QueuedActionServer(node, ACTION_NAME, on_accepted=self.accept,
                                                  on_cancel=self.cancel)
@@ -81,9 +87,9 @@ class GoalServer:
         self._on_change()
 
     def _queue(self, goal: Goal) -> None:
-        if self.refusal or self._runtime is None:
-            raise RequestError(ErrorCode.NOT_ACTIVE, 'goals are served in the lifecycle state '
-                               f"active, and the node is '{self.refusal}'")
+        if self.refusal is not None:
+            raise self.refusal
+        assert self._runtime is not None
         goal.request = request_from_goal(goal.handle.request)
         goal.timeout_s = goal.request.timeout_s or self._settings().default_timeout_s
         if self._settings().log_prompts:
