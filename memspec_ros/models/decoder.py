@@ -86,7 +86,7 @@ class Decoder:
     @torch.inference_mode()
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Apply the head to last hidden states: [..., hidden] to [..., vocab_size]."""
-        return self.weights.head(hidden)
+        return self.weights.head(hidden.to(self.weights.embedding.dtype))
 
     def _begin(self, kv_cache: KVCache, width: int) -> _Pass:
         positions = kv_cache.positions(width)

@@ -26,6 +26,7 @@ MAX_DIMENSIONS = 4
 _MIN_METADATA_BYTES = 8 + 4 + 1
 _MIN_TENSOR_BYTES = 8 + 4 + 8 + 4 + 8
 
+_LENGTH = struct.Struct('<Q')
 _SCALARS = {
     GGUFValueType.UINT8: 'B', GGUFValueType.INT8: 'b', GGUFValueType.UINT16: 'H',
     GGUFValueType.INT16: 'h', GGUFValueType.UINT32: 'I', GGUFValueType.INT32: 'i',
@@ -146,6 +147,23 @@ class _HeaderReader:
         except UnicodeDecodeError as error:
             raise self._fail(f'{what} before byte {self._at} is not UTF-8: {error}') from error
 
+    def _strings(self, key: str, count: int) -> list[str]:
+        # A vocabulary has a hundred thousand of them: the loop is flat, only the error path not.
+        found, at, data, end = [], self._at, self._data, len(self._data)
+        for _ in range(count):
+            start = at + 8
+            at = start + _LENGTH.unpack_from(data, at)[0] if start <= end else end + 1
+            if at > end:
+                self._at = start
+                raise self._fail(f"truncated: item {len(found)} of '{key}' at byte {start} passes "
+                                 f'the end at {end}')
+            found.append(bytes(data[start:at]))
+        self._at = at
+        try:
+            return [raw.decode() for raw in found]
+        except UnicodeDecodeError as error:
+            raise self._fail(f"an item of '{key}' is not UTF-8: {error}") from error
+
     def _entry(self) -> tuple[str, Any]:
         key = self._string('a metadata key')
         return key, self._value(key, self._kind(key))
@@ -171,7 +189,7 @@ class _HeaderReader:
             raise self._fail(f"'{key}' is an array of arrays, which no model here has")
         if kind == GGUFValueType.STRING:
             self._check_count(count, 8, f"strings of '{key}'")
-            return [self._string(f"an item of '{key}'") for _ in range(count)]
+            return self._strings(key, count)
         self._check_count(count, struct.calcsize(_SCALARS[kind]), f"items of '{key}'")
         return list(self._unpack(f'<{count}{_SCALARS[kind]}', f"'{key}'"))
 

@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional
 
 from memspec_ros.models.decoder_config import DecoderConfig
-from memspec_ros.models.matrices import Matrix, stack
+from memspec_ros.models.matrices import GroupedMatrix, Matrix, quantise, stack
 
 
 class Linear(Protocol):
@@ -50,6 +50,52 @@ class DenseLinear:
         return self.weight.numel() * self.weight.element_size()
 
 
+class Int4Linear:
+    """4-bit codes on PyTorch's own kernels, bfloat16 in and out.
+
+    The kernels compute ``(code - 8) * scale + zero`` per group of columns.
+
+    :param matrix: 4-bit codes, minimum and scale per group; converted once, to rounding of the
+        scales to bfloat16.
+    :param bias: [out_features] or None.
+    """
+
+    def __init__(self, matrix: GroupedMatrix, bias: torch.Tensor | None,
+                 device: torch.device) -> None:
+        self.bias = None if bias is None else bias.to(device, torch.bfloat16)
+        self._group = matrix.group
+        self._on_cuda = device.type == 'cuda'
+        self._packed = _pack_cuda(matrix.codes.to(device)) if self._on_cuda else \
+            torch.ops.aten._convert_weight_to_int4pack_for_cpu(matrix.codes.int(), 1)
+        minima = torch.zeros_like(matrix.scales) if matrix.minima is None else matrix.minima
+        zeros = minima + 8.0 * matrix.scales
+        # [columns / group, rows, 2]: scale and zero
+        self._scales = torch.stack((matrix.scales.t(), zeros.t()), dim=-1).to(
+            device, torch.bfloat16).contiguous()
+
+    def __call__(self, states: torch.Tensor) -> torch.Tensor:
+        """Apply the projection."""
+        rows = states.reshape(-1, states.shape[-1])
+        multiply = torch.ops.aten._weight_int4pack_mm if self._on_cuda else \
+            torch.ops.aten._weight_int4pack_mm_for_cpu
+        output: torch.Tensor = multiply(rows, self._packed, self._group, self._scales)
+        if self.bias is not None:
+            output += self.bias
+        return output.view(*states.shape[:-1], output.shape[-1])
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that the weights take."""
+        return sum(part.numel() * part.element_size() for part in (self._packed, self._scales))
+
+
+def _pack_cuda(codes: torch.Tensor) -> torch.Tensor:
+    """Pack codes [rows, columns] as ``aten::_weight_int4pack_mm`` takes them."""
+    pairs = (codes[:, ::2] << 4 | codes[:, 1::2]).contiguous()
+    packed: torch.Tensor = torch.ops.aten._convert_weight_to_int4pack(pairs, 8)
+    return packed
+
+
 LinearForm = Callable[[Matrix, 'torch.Tensor | None', torch.device], Linear]
 
 
@@ -62,8 +108,29 @@ def _bf16(matrix: Matrix, bias: torch.Tensor | None, device: torch.device) -> Li
                        None if bias is None else bias.to(device, torch.bfloat16))
 
 
-LINEAR_FORMS: dict[str, LinearForm] = {'fp32': _fp32, 'bf16': _bf16}
+def _int4(matrix: Matrix, bias: torch.Tensor | None, device: torch.device) -> Linear:
+    return Int4Linear(quantise(matrix, num_bits=4, group=GROUP_COLUMNS), bias, device)
+
+
+def has_fast_bf16(device: torch.device) -> bool:
+    """Whether bfloat16 matrix products are at least as fast as float32 ones."""
+    return device.type != 'cpu' or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+GROUP_COLUMNS = 32
+LINEAR_FORMS: dict[str, LinearForm] = {'fp32': _fp32, 'bf16': _bf16, 'int4': _int4}
 ACTIVATION_DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'int4': torch.bfloat16}
+
+
+def head_form(dtype: str, device: torch.device) -> str:
+    """Return the form of the embedding table and the head.
+
+    4 bits cost the head too much, so it stays in floats: float32 on CPUs that only emulate
+    bfloat16, which also gives float32 logits.
+    """
+    if dtype != 'int4':
+        return dtype
+    return 'bf16' if has_fast_bf16(device) else 'fp32'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +147,7 @@ class LayerWeights:
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderWeights:
-    """All weights of a decoder. ``embedding`` is [vocab_size, hidden]."""
+    """All weights of a decoder. ``embedding`` is [vocab_size, hidden], in the head's dtype."""
 
     embedding: torch.Tensor
     layers: tuple[LayerWeights, ...]
@@ -115,17 +182,12 @@ def load_weights(checkpoint: Checkpoint, *, dtype: str,
     """
     device = device or torch.device('cpu')
     make = _Maker(checkpoint, dtype, device)
-    config = checkpoint.config
-    embedding = checkpoint.matrix('model.embed_tokens.weight')
-    head_matrix = embedding if config.tied_head else checkpoint.matrix('lm_head.weight')
-    head = LINEAR_FORMS[dtype](head_matrix, None, device)
-    if config.tied_head and isinstance(head, DenseLinear):
-        table = head.weight
-    else:
-        table = embedding.values().to(device, ACTIVATION_DTYPES[dtype])
+    table = make.table('model.embed_tokens')
+    head = table if checkpoint.config.tied_head else make.table('lm_head')
     return DecoderWeights(
-        embedding=table, head=head, dtype=dtype, final_norm=make.norm('model.norm'),
-        layers=tuple(make.layer(f'model.layers.{index}') for index in range(config.num_layers)))
+        embedding=table.weight, head=head, dtype=dtype, final_norm=make.norm('model.norm'),
+        layers=tuple(make.layer(f'model.layers.{index}')
+                     for index in range(checkpoint.config.num_layers)))
 
 
 class _Maker:
@@ -140,6 +202,12 @@ class _Maker:
         """Return a norm's weight in the activations' dtype."""
         return self._checkpoint.vector(f'{name}.weight').to(self._device,
                                                             ACTIVATION_DTYPES[self._dtype])
+
+    def table(self, name: str) -> DenseLinear:
+        """Return the embedding table or the head, in floats."""
+        form = ACTIVATION_DTYPES[head_form(self._dtype, self._device)]
+        return DenseLinear(self._checkpoint.matrix(f'{name}.weight').values().to(
+            self._device, form))
 
     def linear(self, names: Sequence[str], *, bias: bool = False) -> Linear:
         """Return projections fused by rows."""
