@@ -24,7 +24,7 @@ RUNTIME = (*BELOW_RUNTIME, 'runtime')
 MAY_IMPORT = {
     'errors': (), 'records': ('errors',), 'config': ('errors',),
     'boundaries': ('errors', 'records'), 'atomic_file': ('errors',),
-    'models': (), 'decoding': ('models',), 'prediction': ('models', 'decoding'),
+    'native': (), 'models': (), 'decoding': ('models',), 'prediction': ('models', 'decoding'),
     'runtime': BELOW_RUNTIME,
     'testing': RUNTIME,
     'replay': RUNTIME,

@@ -1,0 +1,78 @@
+// Copyright 2026 The memspec_ros authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A few threads that run a job together, in stages between barriers.
+//
+// A decoder pass has hundreds of stages of some microseconds, so threads wait for each other by
+// spinning; one that waits for long yields its core, and between jobs it soon sleeps, so that
+// the rest of the robot (and the loader) gets the time.
+
+#ifndef THREAD_POOL_HPP_
+#define THREAD_POOL_HPP_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace memspec
+{
+
+class ThreadPool
+{
+public:
+  // What a job is: called once on each thread, with its index.
+  using Job = void (*)(void * context, int thread);
+
+  explicit ThreadPool(int num_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool &) = delete;
+  ThreadPool & operator=(const ThreadPool &) = delete;
+
+  int num_threads() const {return num_threads_;}
+
+  // Run a job on all threads, the caller being thread 0. `units` is the work of its first stage.
+  // False when another call has the pool.
+  bool run(Job job, void * context, int units);
+
+  // Take the next `grain` or fewer units of this stage; false when none are left. Each thread
+  // has its own contiguous share and helps the others when it is through with it.
+  bool claim(int thread, int grain, int * begin, int * end);
+
+  // Wait until all threads are here; the next stage then has `units` units.
+  void barrier(int units);
+
+private:
+  struct alignas(64) Share
+  {
+    std::atomic<int> next{0};
+    int end = 0;
+  };
+
+  void work(int thread);
+  bool wait_for_job(uint32_t seen);
+  void share_out(int units);
+
+  const int num_threads_;
+  std::unique_ptr<Share[]> shares_;
+  std::vector<std::thread> workers_;
+
+  Job job_ = nullptr;
+  void * context_ = nullptr;
+
+  alignas(64) std::atomic<uint32_t> generation_{0};  // of jobs
+  alignas(64) std::atomic<int> arrived_{0};
+  alignas(64) std::atomic<uint32_t> stage_{0};
+  alignas(64) std::atomic<int> sleepers_{0};
+  std::atomic<bool> busy_{false};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::condition_variable wake_;
+};
+
+}  // namespace memspec
+
+#endif  // THREAD_POOL_HPP_
