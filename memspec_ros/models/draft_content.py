@@ -95,8 +95,13 @@ class SlotTensor:
 
 @dataclass(frozen=True, kw_only=True)
 class SlotLayout:
-    """Where a draft's tensors lie in a slot, and how many bytes they take."""
+    """Where a draft's tensors lie in a slot, and how many bytes they take.
 
+    ``form`` is the dtype of its floats: ``fp32``, ``fp16`` or ``bf16``.
+    """
+
+    name: str
+    form: str
     tensors: Mapping[str, SlotTensor]
     num_bytes: int
 
@@ -113,7 +118,7 @@ def slot_layout(content: DraftContent, form: str, derived: Mapping[str, tuple[in
         dtype = torch.int32 if name == OUTPUT_TOKEN_IDS else FLOAT_DTYPES[form]
         tensors[name] = tensor = SlotTensor(shape=shape, dtype=dtype, offset=offset)
         offset += -(-tensor.num_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-    return SlotLayout(tensors=tensors, num_bytes=offset)
+    return SlotLayout(name=content.name, form=form, tensors=tensors, num_bytes=offset)
 
 
 def open_draft_file(path: Path, *, name: str, checksum: str = '') -> DraftContent:

@@ -12,7 +12,7 @@ import torch
 
 from memspec_ros.boundaries import Draft
 from memspec_ros.errors import ModelFormatError
-from memspec_ros.models.draft_content import DraftContent
+from memspec_ros.models.draft_content import DraftContent, SlotLayout, slot_layout
 from memspec_ros.models.draft_file import OUTPUT_TOKEN_IDS
 from memspec_ros.models.draft_storage import FLOAT_DTYPES
 from memspec_ros.models.independent_decoder import (
@@ -48,8 +48,11 @@ class DraftKind(Protocol):
     def check(self, content: DraftContent, surroundings: Surroundings) -> None:
         """Raise ModelFormatError when the tensors are not those of the architecture."""
 
-    def derived_shapes(self, content: DraftContent) -> Mapping[str, tuple[int, ...]]:
-        """Tensors that the slot holds beside the file's, computed at the end of a load."""
+    def layout(self, content: DraftContent, surroundings: Surroundings) -> SlotLayout:
+        """Where its tensors lie in a slot, and in what form.
+
+        There may be some beside the file's, computed at the end of a load.
+        """
 
     def memory_bytes(self, content: DraftContent, surroundings: Surroundings) -> int:
         """Bytes of KV cache and states that a draft needs beside its weights."""
@@ -78,10 +81,9 @@ class IndependentKind:
             target_hidden_size=surroundings.hidden_size if borrows else None)
         check_shapes(content, expected)
 
-    def derived_shapes(self, content: DraftContent) -> Mapping[str, tuple[int, ...]]:
-        """Return none."""
-        del content
-        return {}
+    def layout(self, content: DraftContent, surroundings: Surroundings) -> SlotLayout:
+        """Lay the file's tensors out."""
+        return slot_layout(content, surroundings.form)
 
     def memory_bytes(self, content: DraftContent, surroundings: Surroundings) -> int:
         """Two KV caches that take turns (draft_window.py)."""

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 
 from memspec_ros.errors import LoadError, ModelFormatError
-from memspec_ros.models.draft_content import NONE, DraftContent, slot_layout
+from memspec_ros.models.draft_content import DraftContent, SlotLayout
 from memspec_ros.models.slot_reader import ReadCancelledError, SlotReader
 
 
@@ -19,14 +19,12 @@ class DraftSlot:
     One thread reads into it at a time. While it is read, and after a failed or cancelled read,
     ``held`` is None and nobody may use its views.
 
-    :param num_bytes: bytes of the largest draft in this form.
-    :param form: ``fp32``, ``fp16`` or ``bf16``, whatever the file stores.
+    :param num_bytes: bytes of the largest draft.
     :param reader: shared by all slots of one loader thread.
     """
 
-    def __init__(self, *, num_bytes: int, form: str, reader: SlotReader,
+    def __init__(self, *, num_bytes: int, reader: SlotReader,
                  device: str | torch.device = 'cpu') -> None:
-        self.form = form
         self.held: DraftContent | None = None
         self._buffer = torch.empty(num_bytes, dtype=torch.uint8, device=device)
         self._data_pointer = self._buffer.data_ptr()
@@ -42,25 +40,23 @@ class DraftSlot:
         """Address of the slot's memory, the same for as long as it lives."""
         return self._data_pointer
 
-    def views(self, content: DraftContent,
-              derived: Mapping[str, tuple[int, ...]] = NONE) -> dict[str, torch.Tensor]:
+    def views(self, layout: SlotLayout) -> dict[str, torch.Tensor]:
         """Return a draft's tensors as they lie in this slot; the same memory at each call.
 
-        :param derived: as for :func:`~memspec_ros.models.draft_content.slot_layout`.
         :raises LoadError: the draft is larger than the slot.
         """
-        layout = slot_layout(content, self.form, derived)
         if layout.num_bytes > self.num_bytes:
-            raise LoadError(f"draft '{content.name}' takes {layout.num_bytes} bytes in "
-                            f'{self.form}; a slot has {self.num_bytes}')
+            raise LoadError(f"draft '{layout.name}' takes {layout.num_bytes} bytes in "
+                            f'{layout.form}; a slot has {self.num_bytes}')
         return {name: self._buffer[tensor.offset:tensor.offset + tensor.num_bytes].view(
             tensor.dtype).view(tensor.shape) for name, tensor in layout.tensors.items()}
 
-    def read_into(self, content: DraftContent, *, should_cancel: Callable[[], bool],
-                  throttle: Callable[[int], None],
+    def read_into(self, content: DraftContent, layout: SlotLayout, *,
+                  should_cancel: Callable[[], bool], throttle: Callable[[int], None],
                   complete: Callable[[], None] = lambda: None) -> bool:
         """Fill the slot with a draft, chunk by chunk; tell whether it is now held.
 
+        :param layout: where its tensors go, in the form that they are to have.
         :param should_cancel: asked before each chunk; the slot is left empty when it says yes.
         :param throttle: told the bytes of each chunk after it was read; may wait.
         :param complete: does what is left to do when all bytes are there; the slot holds the
@@ -69,7 +65,7 @@ class DraftSlot:
             changed since it was opened, or does not have its checksum. The slot is empty then.
         """
         self.held = None
-        views = self.views(content)
+        views = self.views(layout)
         try:
             self._reader.read(content, views, should_cancel=should_cancel, throttle=throttle)
             complete()

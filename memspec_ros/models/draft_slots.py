@@ -14,7 +14,7 @@ import torch
 
 from memspec_ros.boundaries import Draft
 from memspec_ros.errors import LoadError, ModelError, ModelFormatError
-from memspec_ros.models.draft_content import ALIGNMENT_BYTES, DraftContent, slot_layout
+from memspec_ros.models.draft_content import ALIGNMENT_BYTES, DraftContent, SlotLayout
 from memspec_ros.models.draft_file import OUTPUT_TOKEN_IDS
 from memspec_ros.models.draft_kinds import KINDS, DraftKind, Surroundings
 from memspec_ros.models.draft_slot import DraftSlot
@@ -44,7 +44,7 @@ class DraftSlots:
         reader = SlotReader(self._contents.values())
         slot_bytes = max((self.slot_bytes(name) for name in self._contents), default=0)
         memory_bytes = max((self.memory_bytes(name) for name in self._contents), default=0)
-        self._slots = [DraftSlot(num_bytes=slot_bytes, form=surroundings.form, reader=reader,
+        self._slots = [DraftSlot(num_bytes=slot_bytes, reader=reader,
                                  device=surroundings.device) for _ in range(num_slots)]
         self._memory = torch.zeros(num_slots, -(-memory_bytes // ALIGNMENT_BYTES)
                                    * ALIGNMENT_BYTES, dtype=torch.uint8,
@@ -60,7 +60,7 @@ class DraftSlots:
     def slot_bytes(self, name: str) -> int:
         """Bytes that one draft's weights take in a slot; 0 for one that is unavailable."""
         content = self._contents.get(name)
-        return 0 if content is None else self._layout_bytes(content)
+        return 0 if content is None else self._layout(content).num_bytes
 
     def memory_bytes(self, name: str) -> int:
         """Bytes that one draft takes beside its weights; 0 for one that is unavailable."""
@@ -99,7 +99,8 @@ class DraftSlots:
         self._slots[slot].held = None
         content = self._open(name)
         kind, held = _kind(content), self._slots[slot]
-        views = held.views(content, kind.derived_shapes(content))
+        layout = self._layout(content)
+        views = held.views(layout)
         if kind.memory_bytes(content, self._surroundings) > self._memory.shape[1]:
             raise LoadError(f"draft '{name}' needs a larger KV cache than any draft had when the "
                             'slots were made')
@@ -108,7 +109,7 @@ class DraftSlots:
             self._check_token_ids(content, views)
             kind.derive(views, self._surroundings)
 
-        held.read_into(content, should_cancel=should_cancel, throttle=throttle,
+        held.read_into(content, layout, should_cancel=should_cancel, throttle=throttle,
                        complete=complete)
 
     def _open(self, name: str) -> DraftContent:
@@ -123,14 +124,12 @@ class DraftSlots:
             self.unavailable[name] = str(error)
             return None
 
-    def _layout_bytes(self, content: DraftContent) -> int:
-        derived = _kind(content).derived_shapes(content)
-        return slot_layout(content, self._surroundings.form, derived).num_bytes
+    def _layout(self, content: DraftContent) -> SlotLayout:
+        return _kind(content).layout(content, self._surroundings)
 
     def _make(self, slot: int, content: DraftContent) -> Draft:
-        kind = _kind(content)
-        views = self._slots[slot].views(content, kind.derived_shapes(content))
-        return kind.make(content, views, self._memory[slot], self._surroundings)
+        views = self._slots[slot].views(self._layout(content))
+        return _kind(content).make(content, views, self._memory[slot], self._surroundings)
 
     def _check_token_ids(self, content: DraftContent, views: Mapping[str, torch.Tensor]) -> None:
         token_ids = views.get(OUTPUT_TOKEN_IDS)
