@@ -178,8 +178,10 @@ class FeatureDraft:
             output, self._before = self._slots(tokens[first:last], looked_up, own, self._before)
             if last == stop:
                 predicted = self._choose(output, looked_up)
-                # Slot p predicts token p + 1.
-                judged = range(max(first, shared - 1, context.prompt_length - 1), stop - 1)
+                # Slot p predicts token p + 1; the one before the new tokens did so last time.
+                if self._output is not None and context.prompt_length <= shared:
+                    self._flags.append(self._prediction == tokens[shared])
+                judged = range(max(first, shared, context.prompt_length - 1), stop - 1)
                 self._flags += [predicted[p - first] == tokens[p + 1] for p in judged]
                 self._output, self._prediction = output[-1:], predicted[-1]
             first = last
@@ -217,20 +219,13 @@ class FeatureDraft:
                 looked_up: Sequence[tuple[int, int]]) -> list[int]:
         """The most probable token after each slot."""
         logits = functional.linear(output, self._weights['head'], self._weights['row_bias'])
-        copied, match = torch.tensor(looked_up).unbind(1)
-        bonus = copy_bonus(self._weights, output, match)
-        best, rows = logits.max(-1)
-        tokens = self._row_tokens[rows]
+        copied, match = torch.tensor(looked_up).T.contiguous()
+        bonus = copy_bonus(self._weights, output, match) * (match > 0)
         place = torch.searchsorted(self._row_tokens, copied.to(self._row_tokens.dtype))
         place = place.clamp(max=len(self._row_tokens) - 1)
-        known = self._row_tokens[place] == copied
-        base = torch.where(known, logits.gather(1, place[:, None])[:, 0], torch.zeros(()))
-        take = (match > 0) & (base + bonus > best)
-        # With a negative bonus the copied row itself may fall behind the second best.
-        fallen = (match > 0) & known & (rows == place) & (bonus < 0)
-        if bool(fallen.any()):
-            lowered = logits.scatter_add(1, place[:, None], torch.where(
-                (match > 0) & known, bonus, torch.zeros(()))[:, None])
-            tokens = self._row_tokens[lowered.argmax(-1)]
-            take &= ~fallen
-        return [int(token) for token in torch.where(take, copied.to(tokens.dtype), tokens)]
+        has_row = self._row_tokens[place] == copied
+        logits.scatter_add_(1, place[:, None], (bonus * has_row)[:, None])
+        best, rows = logits.max(-1)
+        beyond = (match > 0) & ~has_row & (bonus > best)
+        tokens = torch.where(beyond, copied, self._row_tokens[rows].long())
+        return [int(token) for token in tokens]
