@@ -71,7 +71,7 @@ class Decoder:
         width = token_ids.shape[1]
         kv_cache.check_room(width)
         shared = self._begin(kv_cache, width)
-        states = self.embed(token_ids)
+        states = self.embed(token_ids).to(self.dtype)
         for index, layer in enumerate(self.weights.layers):
             states = self._attend(index, layer, states, shared)
             states = self._mlp(layer, states)

