@@ -26,8 +26,11 @@ class Prediction:
 class Predictor(Protocol):
     """Ranks the drafts of a pool (section 3.2)."""
 
-    def predict(self, context: TokenContext) -> Prediction:
-        """Score the drafts for a context: the prompt alone, or prompt and recent tokens."""
+    def predict(self, context: TokenContext, recent_tokens: int) -> Prediction:
+        """Score the drafts for x_i: the prompt alone, or the prompt and T recent tokens.
+
+        :param recent_tokens: T.
+        """
 
 
 class UniformPredictor:
@@ -40,6 +43,7 @@ class UniformPredictor:
         share = 1.0 / len(drafts) if drafts else 0.0
         self._prediction = Prediction(scores=dict.fromkeys(drafts, share))
 
-    def predict(self, context: TokenContext) -> Prediction:  # noqa: ARG002 - knows nothing
+    def predict(self, context: TokenContext,  # noqa: ARG002 - it knows nothing
+                recent_tokens: int) -> Prediction:  # noqa: ARG002
         """Return the same for every context."""
         return self._prediction

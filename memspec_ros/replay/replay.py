@@ -35,12 +35,12 @@ class TabledPredictor:
         self._clock = clock
         self._seconds = seconds
 
-    def predict(self, context: TokenContext) -> Prediction:
+    def predict(self, context: TokenContext, recent_tokens: int) -> Prediction:
         """Look up the prediction at the context's position."""
         self._clock.advance(self._seconds)
         if isinstance(context, TableContext) and context.table.predictions:
             return context.table.predictions[context.position]
-        return self._otherwise.predict(context)
+        return self._otherwise.predict(context, recent_tokens)
 
 
 @dataclass(frozen=True, kw_only=True)

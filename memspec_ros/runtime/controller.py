@@ -135,7 +135,8 @@ class Controller:
             always_resident=self._always_resident, resident=draft_cache.resident,
             loading=draft_cache.loading, active=self._active,
             cache_capacity=draft_cache.capacity,
-            scheduling_interval=self._settings.scheduling_interval)
+            scheduling_interval=self._settings.scheduling_interval,
+            recent_tokens=self._settings.recent_tokens)
 
     def _activate(self) -> bool:
         """Take the best resident draft of the ranking; tell whether it is another one."""

@@ -25,7 +25,7 @@ class PoolDraft:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanContext:
-    """Where decoding stands at scheduling point i (the paper's x_i, G_i, d_i and K).
+    """Where decoding stands at scheduling point i (the paper's x_i, G_i, d_i, K, N and T).
 
     ``candidates`` are the drafts of D that can be used now (the unavailable ones left out), in
     the pool's order; ``always_resident`` need no slot and come after them when all else is
@@ -41,6 +41,7 @@ class PlanContext:
     active: str
     cache_capacity: int
     scheduling_interval: int
+    recent_tokens: int = 64
 
 
 @dataclass(frozen=True, kw_only=True)

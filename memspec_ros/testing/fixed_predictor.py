@@ -23,7 +23,8 @@ class FixedPredictor:
         self._rates = rates
         self.num_predictions = 0
 
-    def predict(self, context: TokenContext) -> Prediction:
+    def predict(self, context: TokenContext,
+                recent_tokens: int) -> Prediction:  # noqa: ARG002 - it was told
         """Return the scores, for the context's number of output tokens."""
         self.num_predictions += 1
         scores = self._scores(len(context.tokens) - context.prompt_length) \

@@ -22,7 +22,7 @@ class MemSpec:
 
     def plan(self, context: PlanContext) -> Plan:
         """Rank by the predicted score; W_i are the top K."""
-        scores = self._predictor.predict(context.goal).scores
+        scores = self._predictor.predict(context.goal, context.recent_tokens).scores
         return ranked_plan(context, scores, working_set_size=context.cache_capacity)
 
     def observe(self, outcome: IterationOutcome) -> None:
@@ -40,7 +40,7 @@ class PredictionOnly(MemSpec):
 
     def plan(self, context: PlanContext) -> Plan:
         """Rank by the predicted score; want the best only, once the load in flight has ended."""
-        scores = self._predictor.predict(context.goal).scores
+        scores = self._predictor.predict(context.goal, context.recent_tokens).scores
         plan = ranked_plan(context, scores, working_set_size=1)
         if not context.loading:
             return plan

