@@ -1,6 +1,6 @@
 # Copyright 2026 The memspec_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""The K slots, the drafts that may come into them, and each draft over each slot's memory.
+"""The K slots, and each draft over each slot's memory.
 
 Everything is made at configure: slots of the largest draft's size, memory for its KV caches, and
 the draft objects, which are views. Serving copies bytes into slots and nothing else.
@@ -13,59 +13,42 @@ from collections.abc import Callable, Mapping
 import torch
 
 from memspec_ros.boundaries import Draft
-from memspec_ros.errors import LoadError, ModelError, ModelFormatError
-from memspec_ros.models.draft_content import ALIGNMENT_BYTES, DraftContent, SlotLayout
+from memspec_ros.errors import LoadError, ModelFormatError
+from memspec_ros.models.draft_content import DraftContent
 from memspec_ros.models.draft_file import OUTPUT_TOKEN_IDS
-from memspec_ros.models.draft_kinds import KINDS, DraftKind, Surroundings
+from memspec_ros.models.draft_kinds import Surroundings
+from memspec_ros.models.draft_set import DraftSet
 from memspec_ros.models.draft_slot import DraftSlot
-from memspec_ros.models.slot_reader import SlotReader
-
-OpenContent = Callable[[], DraftContent]
-"""Describes a draft from its files' headers; raises ModelError when it cannot serve."""
 
 
 class DraftSlots:
-    """K slots for the drafts of a pool.
+    """K slots for a set of drafts.
 
-    :param openers: how each draft is described; called now, and again at each load, so that a
-        file that was repaired meanwhile serves.
+    The loader thread reads through :meth:`source`; everything else belongs to the decode thread,
+    which looks at a slot only after the loader has said that its load has ended.
+
     :param num_slots: K.
-
-    ``unavailable`` says of each draft that cannot serve now why that is so.
+    :param surroundings: as the set has them, with the target's embedding.
     """
 
-    def __init__(self, openers: Mapping[str, OpenContent], *, num_slots: int,
-                 surroundings: Surroundings) -> None:
-        self._openers = openers
+    def __init__(self, drafts: DraftSet, *, num_slots: int, surroundings: Surroundings) -> None:
+        self._set = drafts
         self._surroundings = surroundings
-        self.unavailable: dict[str, str] = {}
-        self._contents = {name: content for name in openers
-                          if (content := self._open_or_note(name)) is not None}
-        reader = SlotReader(self._contents.values())
-        slot_bytes = max((self.slot_bytes(name) for name in self._contents), default=0)
-        memory_bytes = max((self.memory_bytes(name) for name in self._contents), default=0)
-        self._slots = [DraftSlot(num_bytes=slot_bytes, reader=reader,
-                                 device=surroundings.device) for _ in range(num_slots)]
-        self._memory = torch.zeros(num_slots, -(-memory_bytes // ALIGNMENT_BYTES)
-                                   * ALIGNMENT_BYTES, dtype=torch.uint8,
-                                   device=surroundings.device)
+        reader, device = drafts.make_reader(), surroundings.device
+        self._slots = [DraftSlot(num_bytes=drafts.slot_bytes, reader=reader, device=device)
+                       for _ in range(num_slots)]
+        self._memory = torch.zeros(num_slots, drafts.slot_memory_bytes, dtype=torch.uint8,
+                                   device=device)
+        self._contents = dict(drafts.contents)
         self._drafts = {(slot, name): self._make(slot, content)
                         for slot in range(num_slots) for name, content in self._contents.items()}
+        self._num_reads = [0] * num_slots
+        self._bound = [('', 0)] * num_slots
 
     @property
     def num_bytes(self) -> int:
         """Bytes of slots and KV caches together."""
         return sum(slot.num_bytes for slot in self._slots) + self._memory.numel()
-
-    def slot_bytes(self, name: str) -> int:
-        """Bytes that one draft's weights take in a slot; 0 for one that is unavailable."""
-        content = self._contents.get(name)
-        return 0 if content is None else self._layout(content).num_bytes
-
-    def memory_bytes(self, name: str) -> int:
-        """Bytes that one draft takes beside its weights; 0 for one that is unavailable."""
-        content = self._contents.get(name)
-        return 0 if content is None else _kind(content).memory_bytes(content, self._surroundings)
 
     def source(self, name: str) -> Callable[..., None]:
         """Return what reads a draft into a slot: the loader's ``DraftSource``.
@@ -77,8 +60,8 @@ class DraftSlots:
             self._read(name, slot, should_cancel, throttle)
         return read
 
-    def bind(self, slot: int, name: str) -> Draft:
-        """Return the draft that a slot holds, with all tokens forgotten.
+    def draft(self, slot: int, name: str) -> Draft:
+        """Return the draft that a slot holds; at first after each load it has no tokens.
 
         :raises LoadError: the slot holds another draft, or none.
         """
@@ -86,50 +69,42 @@ class DraftSlots:
         if content is None or content.name != name:
             held = 'nothing' if content is None else f"'{content.name}'"
             raise LoadError(f"slot {slot} holds {held}, not draft '{name}'")
+        if self._bound[slot] != (name, self._num_reads[slot]):
+            self._bind(slot, content)
+        return self._drafts[slot, name]
+
+    def _bind(self, slot: int, content: DraftContent) -> None:
+        name = content.name
         if self._contents.get(name) != content:  # another file than at configure
             self._contents[name] = content
             self._drafts.update({(index, name): self._make(index, content)
                                  for index in range(len(self._slots))})
-        draft = self._drafts[slot, name]
-        draft.reset()
-        return draft
+        self._drafts[slot, name].reset()
+        self._bound[slot] = (name, self._num_reads[slot])
 
-    def _read(self, name: str, slot: int, should_cancel: Callable[[], bool],
+    def _read(self, name: str, index: int, should_cancel: Callable[[], bool],
               throttle: Callable[[int], None]) -> None:
-        self._slots[slot].held = None
-        content = self._open(name)
-        kind, held = _kind(content), self._slots[slot]
-        layout = self._layout(content)
-        views = held.views(layout)
-        if kind.memory_bytes(content, self._surroundings) > self._memory.shape[1]:
-            raise LoadError(f"draft '{name}' needs a larger KV cache than any draft had when the "
-                            'slots were made')
+        slot = self._slots[index]
+        slot.held = None
+        self._num_reads[index] += 1
+        content = self._set.open(name)
+        if self._set.memory_bytes(content) > self._memory.shape[1]:
+            raise LoadError(f"draft '{name}' needs {self._set.memory_bytes(content)} bytes of KV "
+                            f'cache; a slot has {self._memory.shape[1]}')
+        layout = self._set.layout(content)
+        views = slot.views(layout)
 
         def complete() -> None:
             self._check_token_ids(content, views)
-            kind.derive(views, self._surroundings)
+            self._set.kind(content).derive(views, self._surroundings)
 
-        held.read_into(content, layout, should_cancel=should_cancel, throttle=throttle,
+        slot.read_into(content, layout, should_cancel=should_cancel, throttle=throttle,
                        complete=complete)
 
-    def _open(self, name: str) -> DraftContent:
-        content = self._openers[name]()
-        _kind(content).check(content, self._surroundings)
-        return content
-
-    def _open_or_note(self, name: str) -> DraftContent | None:
-        try:
-            return self._open(name)
-        except ModelError as error:
-            self.unavailable[name] = str(error)
-            return None
-
-    def _layout(self, content: DraftContent) -> SlotLayout:
-        return _kind(content).layout(content, self._surroundings)
-
     def _make(self, slot: int, content: DraftContent) -> Draft:
-        views = self._slots[slot].views(self._layout(content))
-        return _kind(content).make(content, views, self._memory[slot], self._surroundings)
+        views = self._slots[slot].views(self._set.layout(content))
+        return self._set.kind(content).make(content, views, self._memory[slot],
+                                            self._surroundings)
 
     def _check_token_ids(self, content: DraftContent, views: Mapping[str, torch.Tensor]) -> None:
         token_ids = views.get(OUTPUT_TOKEN_IDS)
@@ -140,11 +115,3 @@ class DraftSlots:
             raise ModelFormatError(f'{content.parts[0].path}: its vocabulary map has tokens '
                                    f'{low} to {high}; the target has 0 to '
                                    f'{self._surroundings.vocab_size - 1}')
-
-
-def _kind(content: DraftContent) -> DraftKind:
-    try:
-        return KINDS[content.kind]
-    except KeyError:
-        raise ModelFormatError(f"draft '{content.name}' is of kind '{content.kind}'; known are "
-                               f'{", ".join(KINDS)}') from None

@@ -19,7 +19,7 @@ from memspec_ros.models.token_comparison import TokenTable, describe_differences
 
 MAX_POOL_FILE_BYTES = 1 << 20
 FORMATS = ('draft', 'checkpoint')
-STORED_DTYPES = ('fp32', 'fp16', 'bf16', 'int8', 'int4')
+BITS_PER_WEIGHT = {'fp32': 32.0, 'fp16': 16.0, 'bf16': 16.0, 'int8': 8.0, 'int4': 5.0}
 RESERVED_NAMES = ('ngram',)
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.-]{0,63}')
 _CHECKSUM = re.compile(r'([0-9a-f]{64})?')
@@ -58,7 +58,7 @@ class PoolEntry:
         if bool(self.file) == bool(self.hf):
             raise ConfigError(f'{where} has file {self.file!r} and hf {self.hf!r}; it needs '
                               'exactly one')
-        for name, known in (('format', FORMATS), ('dtype', STORED_DTYPES)):
+        for name, known in (('format', FORMATS), ('dtype', tuple(BITS_PER_WEIGHT))):
             if getattr(self, name) not in known:
                 raise ConfigError(f'{where}: {name} is {getattr(self, name)!r}; it must be one '
                                   f'of {", ".join(known)}')
@@ -68,6 +68,13 @@ class PoolEntry:
         if not _CHECKSUM.fullmatch(self.checksum):
             raise ConfigError(f'{where}: checksum is {self.checksum!r}; it must be 64 hexadecimal '
                               'digits')
+
+    def expected_slot_bytes(self, form: str) -> int:
+        """Return about what it takes in a slot, from its entry alone; 0 when that says nothing.
+
+        For budgets made before its file is there. ``form`` is the dtype of floats in the slot.
+        """
+        return round(self.num_bytes * BITS_PER_WEIGHT[form] / BITS_PER_WEIGHT[self.dtype])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,11 @@ import contextlib
 import pytest
 import torch
 
-from memspec_ros.errors import LoadError, ModelFormatError
+from memspec_ros.errors import LoadError, ModelFormatError, ModelNotFoundError
 from memspec_ros.models.draft_content import open_draft_file
 from memspec_ros.models.draft_file import read_draft_weights
 from memspec_ros.models.draft_kinds import Surroundings
+from memspec_ros.models.draft_set import DraftSet
 from memspec_ros.models.draft_slots import DraftSlots
 from memspec_ros.models.independent_decoder import independent_config, independent_decoder
 from memspec_ros.models.independent_draft import IndependentDraft
@@ -29,15 +30,20 @@ def make_surroundings(**changes):
                            'hidden_size': HIDDEN, 'embedding': TABLE, **changes})
 
 
-def make_slots(paths, num_slots=2, **changes):
+def make_set(paths, **changes):
     openers = {path.name: lambda path=path: open_draft_file(path, name=path.name)
                for path in paths}
-    return DraftSlots(openers, num_slots=num_slots, surroundings=make_surroundings(**changes))
+    return DraftSet(openers, make_surroundings(**changes))
+
+
+def make_slots(paths, num_slots=2, **changes):
+    return DraftSlots(make_set(paths, **changes), num_slots=num_slots,
+                      surroundings=make_surroundings(**changes))
 
 
 def load(slots, name, slot):
     slots.source(name)(slot, should_cancel=lambda: False, throttle=lambda _: None)
-    return slots.bind(slot, name)
+    return slots.draft(slot, name)
 
 
 def expected_proposals(path):
@@ -81,12 +87,11 @@ def test_a_swap_makes_no_new_draft_and_leaves_the_other_slot_alone(paths):
 
 
 def test_all_slots_have_the_size_of_the_largest(paths):
-    slots = make_slots(paths, num_slots=3)
-    largest = max(slots.slot_bytes(name) for name in 'abc')
-    assert slots.slot_bytes('b') == largest > slots.slot_bytes('c')
-    assert slots.num_bytes >= 3 * (largest + slots.memory_bytes('b'))
-    half = make_slots(paths, num_slots=3, form='bf16')
-    assert half.slot_bytes('a') < 0.6 * slots.slot_bytes('a')
+    drafts, half = make_set(paths), make_set(paths, form='bf16')
+    assert drafts.slot_bytes == drafts.weight_bytes('b') > drafts.weight_bytes('c')
+    assert make_slots(paths, num_slots=3).num_bytes == 3 * (
+        drafts.slot_bytes + drafts.slot_memory_bytes)
+    assert half.slot_bytes < 0.6 * drafts.slot_bytes
 
 
 def test_bf16_runs(paths):
@@ -97,19 +102,20 @@ def test_bf16_runs(paths):
 def test_binding_what_is_not_there_is_refused(paths):
     slots = make_slots(paths)
     with pytest.raises(LoadError, match="slot 0 holds nothing, not draft 'a'"):
-        slots.bind(0, 'a')
+        slots.draft(0, 'a')
     load(slots, 'a', 0)
     with pytest.raises(LoadError, match="slot 0 holds 'a', not draft 'b'"):
-        slots.bind(0, 'b')
+        slots.draft(0, 'b')
 
 
 def test_a_draft_that_cannot_serve_is_told_and_the_others_serve(paths):
     paths[1].write_bytes(b'short')
-    missing = paths[0].with_name('gone')
-    slots = make_slots([*paths, missing])
-    assert set(slots.unavailable) == {'b', 'gone'}
-    assert 'b has 5 bytes' in slots.unavailable['b']
-    assert 'no file' in slots.unavailable['gone']
+    paths.append(paths[0].with_name('gone'))
+    reasons = make_set(paths).unavailable
+    assert set(reasons) == {'b', 'gone'}
+    assert 'b has 5 bytes' in reasons['b']
+    assert 'no file' in reasons['gone']
+    slots = make_slots(paths)
     assert load(slots, 'a', 0).propose(CONTEXT, 5) == expected_proposals(paths[0])
 
 
@@ -121,6 +127,30 @@ def test_a_file_that_was_repaired_serves(paths):
         load(slots, 'a', 0)
     paths[0].write_bytes(whole)
     assert load(slots, 'a', 0).propose(CONTEXT, 5) == expected_proposals(paths[0])
+
+
+def test_a_file_that_comes_later_serves_if_its_size_was_expected(paths):
+    whole = paths[0].read_bytes()
+    paths[0].unlink()
+    surroundings = make_surroundings()
+    openers = {path.name: lambda path=path: open_draft_file(path, name=path.name)
+               for path in paths}
+    drafts = DraftSet(openers, surroundings, expected_bytes={'a': 10**6})
+    assert drafts.slot_bytes == 10**6
+    slots = DraftSlots(drafts, num_slots=1, surroundings=surroundings)
+    with pytest.raises(ModelNotFoundError, match='no file'):
+        load(slots, 'a', 0)
+    paths[0].write_bytes(whole)
+    assert load(slots, 'a', 0).propose(CONTEXT, 5) == expected_proposals(paths[0])
+
+
+def test_tokens_are_forgotten_at_a_load_and_not_between(paths):
+    slots = make_slots(paths)
+    draft = load(slots, 'a', 0)
+    draft.catch_up(CONTEXT)
+    assert slots.draft(0, 'a').catch_up(CONTEXT) == []
+    assert load(slots, 'a', 0) is draft
+    assert len(draft.catch_up(CONTEXT)) > 0
 
 
 def test_a_file_that_was_replaced_serves_with_its_new_weights(paths):
@@ -140,13 +170,16 @@ def test_a_failed_load_leaves_the_slot_empty(paths):
     with pytest.raises(LoadError, match=r"draft 'b': .*damaged"):
         load(slots, 'b', 0)
     with pytest.raises(LoadError, match='holds nothing'):
-        slots.bind(0, 'a')
+        slots.draft(0, 'a')
 
 
 def test_a_replaced_file_that_outgrew_the_slots_is_refused(paths):
     slots = make_slots(paths[:1])
-    write_tiny_draft(paths[0], config=tiny_config(num_layers=4))
+    write_tiny_draft(paths[0], config=tiny_config(vocab_size=600))
     with pytest.raises(LoadError, match=r"draft 'a' takes \d+ bytes in fp32; a slot has \d+"):
+        load(slots, 'a', 0)
+    write_tiny_draft(paths[0], config=tiny_config(num_layers=4))
+    with pytest.raises(LoadError, match=r"'a' needs \d+ bytes of KV cache; a slot has \d+"):
         load(slots, 'a', 0)
 
 
@@ -157,7 +190,7 @@ def test_a_vocabulary_map_beyond_the_target_is_refused(paths):
 
 
 def test_tensors_that_are_not_the_architecture_s_are_told(paths):
-    assert make_slots(paths, hidden_size=25).unavailable == {
+    assert make_set(paths, hidden_size=25).unavailable == {
         'c': f"{paths[2]}: tensor 'embedding_projection' is [32, 24]; the architecture needs "
              '[32, 25]'}
 
@@ -173,7 +206,7 @@ def test_the_loader_thread_fills_slots_while_drafts_run(paths):
             while not (events := loader.poll()):
                 assert active.propose(CONTEXT, 5) == expected['a']
             assert events[0].error == ''
-            assert slots.bind(1, name).propose(CONTEXT, 5) == expected[name]
+            assert slots.draft(1, name).propose(CONTEXT, 5) == expected[name]
 
 
 class Closing:

@@ -56,6 +56,12 @@ def test_a_pool_is_read(write):
     assert pool.predictor_path == pool.path.parent / 'heads/predictor.safetensors'
 
 
+def test_what_a_missing_draft_may_take_follows_from_its_entry():
+    entry = PoolEntry(name='d', domain='x', file='f', dtype='int8', num_bytes=1000)
+    assert entry.expected_slot_bytes('fp32') == 4000
+    assert entry.expected_slot_bytes('bf16') == 2000
+
+
 def test_what_is_written_is_read_again(write):
     pool = load_pool(write(YAML))
     write_pool(pool)

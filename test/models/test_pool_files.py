@@ -17,6 +17,7 @@ from memspec_ros.errors import (
     TokenizerMismatchError,
 )
 from memspec_ros.models.draft_kinds import Surroundings
+from memspec_ros.models.draft_set import DraftSet
 from memspec_ros.models.draft_slots import DraftSlots
 from memspec_ros.models.pool import Pool, load_pool
 from memspec_ros.models.pool_files import add_draft, open_entry, openers, unavailable_drafts
@@ -117,9 +118,10 @@ def test_a_checkpoint_folder_serves_as_a_draft(tmp_path, pool, model_class, conf
     pool = add_draft(pool, tmp_path / 'hf', name='d', domain='code')
     assert pool['d'].dtype == 'fp32'
     assert (pool['d'].checksum == '') == bool(options.get('shards'))
-    slots = DraftSlots(openers(pool), num_slots=1, surroundings=Surroundings(
-        form='fp32', context_tokens=64, vocab_size=64, hidden_size=48))
-    assert slots.unavailable == {}
+    surroundings = Surroundings(form='fp32', context_tokens=64, vocab_size=64, hidden_size=48)
+    drafts = DraftSet(openers(pool), surroundings)
+    assert drafts.unavailable == {}
+    slots = DraftSlots(drafts, num_slots=1, surroundings=surroundings)
     slots.source('d')(0, should_cancel=lambda: False, throttle=lambda _: None)
     context = ScriptedContext(tokens=[5, 9, 33, 2, 60, 11, 7], prompt_length=3,
                               target=ScriptedTarget(end_ids=frozenset()))
@@ -127,7 +129,7 @@ def test_a_checkpoint_folder_serves_as_a_draft(tmp_path, pool, model_class, conf
     with torch.no_grad():
         for _ in range(4):
             expected.append(int(model(torch.tensor([expected])).logits[0, -1].argmax()))
-    assert slots.bind(0, 'd').propose(context, 4) == expected[-4:]
+    assert slots.draft(0, 'd').propose(context, 4) == expected[-4:]
 
 
 def test_a_checkpoint_of_other_tokens_is_refused(tmp_path, pool):
