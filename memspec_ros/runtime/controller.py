@@ -41,6 +41,7 @@ class Controller:
         self._make_policy = make_policy
         self._always_resident = always_resident
         self._clock = clock
+        draft_cache.observe_loads(cost_model.measure_load)
         self._policy = make_policy(settings)
         self._wanted: tuple[RuntimeSettings, Policy | None] = settings, None
         self._active = ''
@@ -165,7 +166,10 @@ class Controller:
         """Let the policy learn what resident drafts that did not run would have had accepted."""
         for draft in self._plan.catch_up:
             if draft != self._active and self._draft_cache.is_resident(draft):
-                self._policy.observe_catch_up(draft, executor.catch_up(draft))
+                started_s = self._clock()
+                flags = executor.catch_up(draft)
+                self._cost_model.measure_catch_up(draft, self._clock() - started_s)
+                self._policy.observe_catch_up(draft, flags)
 
     def _take_settings(self) -> None:
         """Make the settings asked for the ones in force; learnt things stay where they can."""

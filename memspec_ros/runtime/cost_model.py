@@ -43,6 +43,7 @@ class CostModel:
     def __init__(self, *, max_draft_length: int) -> None:
         self.max_draft_length = max_draft_length
         self._iteration = 0
+        self._last_draft = ''
         self._target_s: dict[int, Average] = {}
         self._width_s: list[float] = []
         self._overhead_s = Average()
@@ -76,9 +77,18 @@ class CostModel:
         self.measure_target(outcome.num_drafted + 1, outcome.target_s)
         self._overhead_s.add(max(0.0, outcome.total_s - outcome.target_s - outcome.draft_s))
         if outcome.num_drafted:
-            self.measure_draft_step(outcome.draft, outcome.draft_s / outcome.num_drafted)
+            self._observe_drafting(outcome)
         if outcome.draft != PLAIN_DRAFT:
             self.acceptance(outcome.draft).observe(outcome, draft_length)
+
+    def _observe_drafting(self, outcome: IterationOutcome) -> None:
+        """Tell steps from the catch-up that comes with the first ones after a switch."""
+        if outcome.draft == self._last_draft or outcome.draft not in self._draft_step_s:
+            self.measure_draft_step(outcome.draft, outcome.draft_s / outcome.num_drafted)
+        else:
+            steps_s = outcome.num_drafted * self.draft_step_s(outcome.draft)
+            self.measure_catch_up(outcome.draft, max(0.0, outcome.draft_s - steps_s))
+        self._last_draft = outcome.draft
 
     def acceptance(self, draft: str) -> AcceptanceEstimate:
         """Return the acceptance estimate of a draft, faded to now; policies may feed it too."""

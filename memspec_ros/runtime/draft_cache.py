@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memspec_ros.boundaries import Clock, DraftLoader, LoadEvent
@@ -59,6 +59,7 @@ class DraftCache:
         self._scores: Mapping[str, float] = {}
         self._working_set: tuple[str, ...] = ()
         self._active = ''
+        self._on_load: Callable[[str, float], None] = lambda *_: None
         self.candidates = tuple(self._drafts)
         self.capacity_reason = ''
         self.counters = CacheCounters()
@@ -129,6 +130,10 @@ class DraftCache:
         return Residency(drafts=tuple(self._status(draft) for draft in self._drafts.values()),
                          cache_capacity=self._capacity, resident_bytes=resident_bytes,
                          budget_bytes=self._budget_bytes, active_draft=self._active)
+
+    def observe_loads(self, on_load: Callable[[str, float], None]) -> None:
+        """Tell ``on_load`` of each draft that was loaded, and the seconds it took."""
+        self._on_load = on_load
 
     def poll(self) -> None:
         """Take in the loads that ended and the retries that are due; never waits."""
@@ -243,6 +248,7 @@ class DraftCache:
             self._resident[event.draft] = slot
             self._unused.add(event.draft)
             self._failures.forget(event.draft)
+            self._on_load(event.draft, event.seconds)
             self.counters.num_loads += 1
         if self._capacity != self._wanted_capacity:
             self._settle_capacity()

@@ -246,3 +246,16 @@ def test_an_adaptive_length_comes_from_the_cost_model():
     executor = bench.run(3)
     assert all(0 <= length <= 7 for _, length in executor.calls)
     assert len(bench.policy.outcomes) == 3
+
+
+def test_loads_and_catch_ups_are_timed_for_the_cost_model():
+    bench = Bench(ranked('code', 'math', awaited='code', catch_up=('math',)))
+    cost_model = bench.controller._cost_model
+    executor = TableLikeExecutor(bench.clock, 9)
+    executor.catch_up = lambda _: bench.clock.advance(0.004) or []
+    context = ScriptedContext(tokens=[1], prompt_length=1, target=None)
+    for number, _ in enumerate(bench.controller.decode(context, executor), start=1):
+        if number == 1:
+            bench.loader.finish('math', seconds=0.25)
+    assert cost_model.load_s('math') == 0.25
+    assert cost_model.catch_up_s('math') == pytest.approx(0.004)

@@ -131,3 +131,16 @@ def test_the_same_observations_give_the_same_answers():
             yield model.draft_length('code'), model.pace('code')
 
     assert list(lengths()) == list(lengths())
+
+
+def test_what_a_switch_costs_is_told_from_the_steps():
+    model = measured()
+    model.measure_draft_step('math', 0.002)
+    model.observe(outcome(3, 1), 3)
+    after_switch = outcome(3, 1, draft='math', step_ms=2.0)
+    model.observe(IterationOutcome(**{**vars(after_switch), 'draft_s': 0.016,
+                                      'total_s': after_switch.total_s + 0.010}), 3)
+    assert model.draft_step_s('math') == pytest.approx(0.002)
+    assert model.catch_up_s('math') == pytest.approx(0.010)
+    model.observe(outcome(3, 1, draft='math', step_ms=3.0), 3)
+    assert model.draft_step_s('math') > 0.002
