@@ -9,6 +9,7 @@ import torch
 
 from memspec_ros.errors import ModelFormatError
 from memspec_ros.models.decoder_config import DecoderConfig
+from memspec_ros.models.fast_target import FastTarget
 from memspec_ros.models.independent_decoder import (
     independent_config,
     independent_decoder,
@@ -283,3 +284,21 @@ def test_bias_and_tied_head():
     tokens = some_tokens(20)
     assert make_draft(decoder).propose(context_of(tokens), 3) \
         == expected_proposals(decoder, tokens, 3)
+
+
+def test_with_the_target_s_own_weights_it_is_always_right():
+    decoder = make_decoder(make_config(max_context_tokens=64))
+    context_tokens = 64
+    big = independent_decoder(decoder.config, random_weights(independent_shapes(
+        decoder.config)), form='fp32', context_tokens=context_tokens)
+    kv_caches = tuple(big.make_kv_cache(context_tokens=context_tokens) for _ in range(2))
+    draft = IndependentDraft('d', big, kv_caches=kv_caches, context_tokens=context_tokens)
+    target = FastTarget(big, context_tokens=context_tokens)
+    context = ScriptedContext(tokens=some_tokens(PROMPT_LENGTH), target=target,
+                              prompt_length=PROMPT_LENGTH)
+    for _ in range(8):
+        proposed = draft.propose(context, 3)
+        logits = target.extend([*context.tokens[target.length:], *proposed], 4)
+        assert logits.argmax(-1).tolist()[:3] == proposed
+        context.tokens += [*proposed, int(logits[-1].argmax())]
+    assert all(draft.catch_up(context))

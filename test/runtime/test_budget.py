@@ -7,10 +7,8 @@ import json
 import pytest
 
 from memspec_ros.errors import BudgetError
-from memspec_ros.models.decoder_config import DecoderConfig
 from memspec_ros.runtime.budget import Needs, make_budget
 from memspec_ros.runtime.memory import Available
-from memspec_ros.runtime.target_memory import kv_cache_bytes, weight_bytes, workspace_bytes
 
 MB = 1_000_000
 NEEDS = Needs(target_weights_bytes=500 * MB, target_kv_bytes=50 * MB, workspace_bytes=20 * MB,
@@ -99,27 +97,3 @@ def test_it_can_be_written_as_json():
     assert document['sum_bytes'] == sum(document['items'].values()) == 900 * MB
     assert (document['largest_k'], document['fits']) == (1, False)
     assert document['available_bytes'] == 850 * MB
-
-
-QWEN_7B = DecoderConfig(family='qwen2', vocab_size=152064, hidden_size=3584,
-                        intermediate_size=18944, num_layers=28, num_heads=28, num_kv_heads=4,
-                        head_dim=128, max_context_tokens=32768, qkv_bias=True)
-
-
-def test_the_bytes_of_qwen_7b_by_hand():
-    """As published: 7.62e9 weights, 6.53e9 without embeddings; GPTQ groups of 128."""
-    layers, tables = 6_525_288_448, 2 * 152064 * 3584
-    vectors = 28 * (2 * 3584 + 4608) + 3584
-    assert weight_bytes(QWEN_7B, 'bf16') == pytest.approx(7.615e9 * 2, rel=1e-3)
-    assert weight_bytes(QWEN_7B, 'int4', group=128) == pytest.approx(
-        layers * (0.5 + 4 / 128) + 2 * (tables + vectors), rel=1e-3)
-    assert kv_cache_bytes(QWEN_7B, 'int4', 2048) == 28 * 2 * 4 * 128 * 2 * 2048
-
-
-def test_the_workspace_is_the_larger_of_prefill_and_verification():
-    options = {'context_tokens': 2048, 'max_draft_length': 7}
-    verification = workspace_bytes(QWEN_7B, 'int4', prefill_chunk_tokens=1, **options)
-    assert verification == 8 * 152064 * 6
-    assert workspace_bytes(QWEN_7B, 'int4', prefill_chunk_tokens=512, **options) > verification
-    assert workspace_bytes(QWEN_7B, 'int4', prefill_chunk_tokens=1, hidden_tokens=300,
-                           **options) == verification + 300 * 3584 * 2
