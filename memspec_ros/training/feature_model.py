@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -57,6 +58,11 @@ class FeatureModel(torch.nn.Module):
                      'copy_in': self.embedding_scale,
                      'out': self.embedding_scale[:, None]}.get(name, torch.ones(1))
             part.copy_(weights[name] * scale)
+
+    @torch.no_grad()
+    def set_row_frequencies(self, counts: torch.Tensor) -> None:
+        """Begin with each row as probable as it is frequent. counts: [rows]."""
+        self.parts['row_bias'].copy_(((counts + 0.5) / (counts.sum() + 1.0)).log())
 
     def forward(self, sequences: list[SlotSequence], tables: TargetTables,
                 options: LossOptions) -> tuple[torch.Tensor, Acceptance]:
@@ -183,4 +189,5 @@ def _initial(name: str, shape: tuple[int, ...], generator: torch.Generator) -> t
     if len(shape) == 1 or name in (*TABLES, 'attention_out', 'down'):
         return torch.zeros(shape)
     size = 0.1 if name == 'out' else 1.0
-    return torch.randn(shape, generator=generator) * size * shape[1] ** -0.5
+    size *= math.sqrt(1.0 / shape[1])
+    return torch.randn(shape, generator=generator).mul(size)

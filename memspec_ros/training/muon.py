@@ -76,7 +76,7 @@ class Muon(torch.optim.Optimizer):
         square: torch.Tensor = state['square'].lerp_(gradient.square(), 0.02)
         mean = mean / (1.0 - 0.9 ** state['step'])
         square = square / (1.0 - 0.98 ** state['step'])
-        return mean / (square.sqrt() + 1e-8)
+        return torch.div(mean, square.sqrt() + 1e-8)
 
 
 def orthogonal(matrix: torch.Tensor) -> torch.Tensor:

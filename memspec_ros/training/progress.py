@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
+from typing import Any
 
 SECONDS_BETWEEN_LINES = 10.0
 
@@ -55,9 +56,9 @@ class Progress:
               f'{note}', file=sys.stderr)
 
 
-def _bar(total: int, what: str, unit: str, done: int):  # type: ignore[no-untyped-def]
+def _bar(total: int, what: str, unit: str, done: int) -> Any:
     try:
-        from tqdm import tqdm
+        from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]
     except ModuleNotFoundError:
         return None
     return tqdm(total=total, desc=what, unit=f' {unit}', initial=done, dynamic_ncols=True)

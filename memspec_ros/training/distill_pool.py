@@ -1,0 +1,185 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""A pool by distillation: the general draft first, then a specialist per domain from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from memspec_ros.atomic_file import written_beside
+from memspec_ros.errors import ConfigError
+from memspec_ros.models.draft_file import DraftCard, read_draft_weights, write_draft_file
+from memspec_ros.models.feature_network import FeatureConfig
+from memspec_ros.models.pool import Pool, load_pool
+from memspec_ros.models.pool_files import add_draft
+from memspec_ros.training.corpus_file import Conversation
+from memspec_ros.training.distill_data import Split, channel_scales, make_sequences
+from memspec_ros.training.feature_model import Acceptance, FeatureModel, LossOptions
+from memspec_ros.training.processes import Processes
+from memspec_ros.training.slots import SlotSequence, TargetTables, frequent_rows
+from memspec_ros.training.trained_target import TrainedTarget
+from memspec_ros.training.trainer import Trainer, TrainerOptions, evaluate
+
+GENERAL = 'general'
+GENERALIST_FILE = 'general.safetensors'
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistillOptions:
+    """What drafts are made and how.
+
+    :param num_soft: the target's probabilities kept per slot.
+    :param max_context: slots kept before an answer; training sees no prompt beyond.
+    :param storage: how draft files store matrices.
+    """
+
+    rows: int = 4096
+    width: int = 256
+    intermediate: int = 1024
+    window: int = 256
+    num_soft: int = 8
+    max_context: int = 192
+    storage: str = 'int8'
+    general: TrainerOptions = dataclasses.field(default_factory=TrainerOptions)
+    specialist: TrainerOptions = dataclasses.field(
+        default_factory=lambda: TrainerOptions(rate=0.01, adam_rate=1e-3))
+    loss: LossOptions = dataclasses.field(default_factory=LossOptions)
+
+
+class PoolDistiller:
+    """Makes the drafts of one pool, each once; a finished file is kept.
+
+    :param folder: the pool's; ``pool.yaml``, a file per draft and ``metrics/``.
+    :param reference: the target as ``target.model`` takes it, for the pool's description.
+    """
+
+    def __init__(self, folder: Path, target: TrainedTarget, split: Split,
+                 options: DistillOptions, *, reference: str) -> None:
+        self._folder = folder
+        self._target = target
+        self._split = split
+        self._options = options
+        self._reference = reference
+        self._processes = Processes()
+        (folder / 'metrics').mkdir(parents=True, exist_ok=True)
+
+    def general(self) -> Path:
+        """Train the general draft on all domains, or find it trained."""
+        return self._draft(GENERAL, GENERAL, self._split, self._options.general, start=None)
+
+    def specialist(self, domain: str) -> Path:
+        """Train a domain's draft from the general one, or find it trained.
+
+        :raises ConfigError: the general draft is not there yet.
+        :raises DataError: the domain is empty.
+        """
+        start = self._folder / GENERALIST_FILE
+        if not start.exists():
+            raise ConfigError(f'{start} is missing: train the general draft first')
+        name = f'{domain}-chat' if domain == GENERAL else domain
+        return self._draft(name, domain, self._split.of(domain), self._options.specialist, start)
+
+    def _draft(self, name: str, domain: str, split: Split, options: TrainerOptions,
+               start: Path | None) -> Path:
+        path = self._folder / f'{name}.safetensors'
+        if path.exists():
+            return path
+        tables = self._tables(split)
+        model = self._model(tables, start, options.seed)
+        trainer = Trainer(
+            model, tables, options=options, loss=self._options.loss,
+            checkpoint=self._folder / f'{name}.checkpoint', processes=self._processes,
+            identity=[self._target.checksum, name, len(split.train), asdict(self._options)])
+        trainer.train(self._sequences(split.train, tables),
+                      self._sequences(split.held_out, tables), name)
+        if self._processes.is_first:
+            self._write(path, domain, model, tables, trainer, split)
+        trainer.discard_checkpoint()
+        return path
+
+    def _tables(self, split: Split) -> TargetTables:
+        embedding = self._target.weights.embedding
+        rows = min(self._options.rows, len(embedding))
+        return TargetTables.make(embedding, embedding,
+                                 frequent_rows(split.train, rows, len(embedding)))
+
+    def _model(self, tables: TargetTables, start: Path | None, seed: int) -> FeatureModel:
+        options, embedding = self._options, self._target.weights.embedding
+        config = FeatureConfig(hidden_size=embedding.shape[1], rows=len(tables.row_tokens),
+                               width=options.width, intermediate=options.intermediate,
+                               window=options.window)
+        model = FeatureModel(config, channel_scales(self._split.train, embedding,
+                                                    tables.row_tokens), seed=seed)
+        if start is None:
+            model.set_row_frequencies(_row_counts(self._split, tables))
+        else:
+            _, weights = read_draft_weights(start)
+            old_rows = weights.pop('output_token_ids').long()
+            weights['row_bias'] = _moved_bias(weights['row_bias'], old_rows, tables)
+            model.load_weights(weights)
+        return model
+
+    def _sequences(self, items: Sequence[Conversation],
+                   tables: TargetTables) -> list[SlotSequence]:
+        return make_sequences(items, tables, num_soft=self._options.num_soft,
+                              max_context=self._options.max_context)
+
+    def _write(self, path: Path, domain: str, model: FeatureModel, tables: TargetTables,
+               trainer: Trainer, split: Split) -> None:
+        training = {
+            'answers': len(split.train),
+            'answer_tokens': sum(len(item.output_ids) for item in split.train),
+            'steps': trainer.metrics[-1]['step'], 'seconds': round(trainer.seconds),
+            'options': asdict(self._options)}
+        card = DraftCard(
+            kind='feature', domain=domain, architecture=asdict(model.config),
+            storage=self._options.storage, target_checksum=self._target.checksum,
+            tokenizer_checksum=self._target.tokenizer.content_checksum(), training=training)
+        weights = {name: part.detach() for name, part in model.weights().items()}
+        trial = path.with_suffix('.trial')
+        write_draft_file(trial, card, weights, tables.row_tokens)
+        measured = self._measure(trial, model, tables)
+        trial.unlink()
+        card = dataclasses.replace(card, training={
+            **training, 'held_out_committed_per_iteration': measured.committed()})
+        write_draft_file(path, card, weights, tables.row_tokens)
+        _write_json(self._folder / 'metrics' / f'{path.stem}.json', trainer.metrics)
+        self._describe(path, domain)
+
+    def _measure(self, path: Path, model: FeatureModel, tables: TargetTables) -> Acceptance:
+        """Held-out acceptance on all domains with the weights as stored."""
+        _, weights = read_draft_weights(path)
+        model.load_weights(weights)
+        return evaluate(model, self._sequences(self._split.held_out, tables), tables)
+
+    def _describe(self, path: Path, domain: str) -> None:
+        file = self._folder / 'pool.yaml'
+        pool = load_pool(file) if file.exists() else Pool(
+            name=self._folder.name, target=self._reference, drafts=(), path=file,
+            tokenizer_checksum=self._target.tokenizer.content_checksum())
+        add_draft(pool, path, name=path.stem, domain=domain, general=path.stem == GENERAL)
+
+
+def _row_counts(split: Split, tables: TargetTables) -> torch.Tensor:
+    rows = tables.token_rows[torch.tensor([token for item in split.train
+                                           for token in item.output_ids])]
+    return torch.bincount(rows[rows >= 0], minlength=len(tables.row_tokens)).float()
+
+
+def _moved_bias(bias: torch.Tensor, old_rows: torch.Tensor, tables: TargetTables) -> torch.Tensor:
+    """The bias of rows that both drafts have; a new row begins as a rare one."""
+    moved = torch.full((len(tables.row_tokens),), float(bias.quantile(0.1)))
+    places = tables.token_rows[old_rows]
+    moved[places[places >= 0]] = bias[places >= 0]
+    return moved
+
+
+def _write_json(path: Path, document: object) -> None:
+    with written_beside(path) as file:
+        file.write((json.dumps(document, indent=1) + '\n').encode())
