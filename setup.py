@@ -19,7 +19,15 @@ from setuptools.command.build_ext import build_ext
 
 PACKAGE = 'memspec_ros'
 ROOT = Path(__file__).resolve().parent
-BUILD = ROOT / 'build' / f'pip-{sys.implementation.cache_tag}'
+
+
+def build_folder():
+    """Return a folder of this environment: two of them must not undo each other's builds."""
+    key = hashlib.sha256(repr((sys.prefix, sys.version)).encode()).hexdigest()[:8]
+    return ROOT / 'build' / f'pip-{sys.implementation.cache_tag}-{key}'
+
+
+BUILD = build_folder()
 STAGING = BUILD / 'prefix'
 GENERATORS = 'share/rosidl_default_generators/package.xml'
 
