@@ -48,7 +48,8 @@ class DraftCache:
                  clock: Clock, budget_bytes: int = 0) -> None:
         self._drafts = {draft.name: draft for draft in drafts}
         self._loader = loader
-        self._num_slots = self._capacity = self._wanted_capacity = num_slots
+        self._num_slots = num_slots
+        self._capacity = self._wanted_capacity = min(num_slots, len(self._drafts))
         self._budget_bytes = budget_bytes
         self._failures = LoadFailures(clock)
         self._free_slots = list(range(num_slots))
@@ -116,11 +117,11 @@ class DraftCache:
         return None
 
     def check_capacity(self, capacity: int) -> None:
-        """Refuse a K that cannot be.
+        """Refuse a K that cannot be; more than there are drafts is as good as one for each.
 
         :raises BudgetError: more than the slots that are allocated.
         """
-        if not 1 <= capacity <= self._num_slots:
+        if capacity < 1 or min(capacity, len(self._drafts)) > self._num_slots:
             raise BudgetError(f'cache_capacity is {capacity}; the largest that fits is '
                               f'{self._num_slots}, the slots that are allocated')
 
@@ -178,7 +179,7 @@ class DraftCache:
         :raises BudgetError: more than the slots that are allocated; K stays as it was.
         """
         self.check_capacity(capacity)
-        self._wanted_capacity = capacity
+        self._wanted_capacity = min(capacity, len(self._drafts))
         self.capacity_reason = ''
         self._settle_capacity()
 

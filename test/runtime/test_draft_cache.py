@@ -234,6 +234,17 @@ def test_a_capacity_beyond_the_slots_is_refused_and_the_old_one_kept():
     assert cache.capacity == 3
 
 
+def test_more_slots_than_drafts_are_never_needed():
+    drafts = [PoolDraft(name='code')]
+    for num_drafts in (0, 1):
+        cache = DraftCache(drafts=drafts[:num_drafts], loader=ManualLoader(),
+                           num_slots=num_drafts, clock=VirtualClock())
+        cache.set_capacity(2)
+        assert cache.capacity == num_drafts
+        cache.update(plan_for('code', 'math'))
+        assert cache.num_occupied == num_drafts
+
+
 def test_reset_empties_all_slots():
     loader, cache = make_cache(loader=ManualLoader(cancels_at_once=False))
     make_resident(loader, cache, 'code')

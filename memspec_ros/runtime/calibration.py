@@ -1,0 +1,63 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Measuring the cost model at configure, so that the first goal is planned on real times."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+
+from memspec_ros.boundaries import Clock, Draft, Target
+from memspec_ros.runtime.cost_model import CostModel
+
+NUM_REPEATS = 3
+WARM_UP_TOKENS = 16
+
+
+def measure_target(cost_model: CostModel, target: Target, *, clock: Clock,
+                   token_id: int = 1) -> None:
+    """Time target passes of every width that drafting can ask for.
+
+    The KV cache must be free: it is filled with ``token_id`` and rolled back to empty.
+    """
+    target.rollback(0)
+    target.extend([token_id] * WARM_UP_TOKENS, 1)
+    for width in range(1, cost_model.max_draft_length + 2):
+        seconds = [_pass_s(target, [token_id] * width, clock) for _ in range(NUM_REPEATS)]
+        cost_model.measure_target(width, statistics.median(seconds))
+    target.rollback(0)
+
+
+def measure_drafts(cost_model: CostModel, drafts: Mapping[str, Draft], target: Target, *,
+                   clock: Clock, token_id: int = 1) -> None:
+    """Time a step of each of some resident drafts, over a context of one token again and again."""
+    target.rollback(0)
+    target.extend([token_id] * WARM_UP_TOKENS, 0)
+    context = _Context(tokens=[token_id] * (WARM_UP_TOKENS + 1), prompt_length=1, target=target)
+    for name, draft in drafts.items():
+        draft.reset()
+        draft.propose(context, 1)
+        for _ in range(NUM_REPEATS):
+            started_s = clock()
+            num_proposed = len(draft.propose(context, cost_model.max_draft_length))
+            if num_proposed:
+                cost_model.measure_draft_step(name, (clock() - started_s) / num_proposed)
+        draft.reset()
+    target.rollback(0)
+
+
+def _pass_s(target: Target, token_ids: list[int], clock: Clock) -> float:
+    started_s = clock()
+    target.extend(token_ids, len(token_ids))
+    seconds = clock() - started_s
+    target.rollback(WARM_UP_TOKENS)
+    return seconds
+
+
+class _Context:
+    """A token context that nothing decodes."""
+
+    def __init__(self, *, tokens: list[int], prompt_length: int, target: Target) -> None:
+        self.tokens = tokens
+        self.prompt_length = prompt_length
+        self.target = target
