@@ -13,7 +13,7 @@ from rclpy.action import ActionClient
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from memspec_ros.action import Generate
 from memspec_ros.client.generation import Generation, ServerLostError
@@ -22,7 +22,8 @@ from memspec_ros.node.outbox import Outbox
 from memspec_ros.records import Progress, Request
 
 ACTION_NAME = 'generate'
-FEEDBACK_DEPTH = 100
+# By default 10 answers or messages are kept that were not taken yet.
+BURST_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
 CHECK_PERIOD_S = 0.2
 # How long a server that was there may be absent from the graph.
 SERVER_GRACE_S = 2.0
@@ -50,9 +51,10 @@ class GenerateClient:
         # Requests are sent from the executor thread: rclpy notes a request after it has sent it,
         # and from another thread the answer may come in between.
         self._outbox = Outbox(node)
-        self._action_client = ActionClient(node, Generate, action_name,
-                                           feedback_sub_qos_profile=QoSProfile(
-                                               depth=FEEDBACK_DEPTH))
+        self._action_client = ActionClient(
+            node, Generate, action_name, goal_service_qos_profile=BURST_QOS,
+            result_service_qos_profile=BURST_QOS, cancel_service_qos_profile=BURST_QOS,
+            feedback_sub_qos_profile=BURST_QOS)
         self._server_wait_s = server_wait_s
         self._unsent: list[tuple[Generation, Request]] = []
         self._open: set[Generation] = set()

@@ -11,17 +11,21 @@ from action_msgs.msg import GoalStatus
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import GoalEvent
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from memspec_ros.action import Generate
 from memspec_ros.node.client_guid import client_prefix
 from memspec_ros.records import FinishReason
 
-# rcl counts the time that a result is kept from the goal's acceptance, so it is longer than any
-# sensible goal; a client that asks for its result at once gets it however long the goal takes.
-RESULT_TIMEOUT_S = 900
+# Results are kept so long after the goal's end (in Humble: after its acceptance, so longer than
+# goals take) for clients that ask late; who asks at once gets the result however long it takes.
+# A robot that asks every second makes 300 of them, about 5 kB each.
+RESULT_TIMEOUT_S = 300
+# By default 10 requests are kept that were not taken yet, and the executor takes one at a time:
+# of thirty goals that come at once, some would be lost without a word.
+REQUEST_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
 # Position updates of a whole queue come in one burst.
-FEEDBACK_DEPTH = 100
+FEEDBACK_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
 
 
 class QueuedActionServer(ActionServer):
@@ -45,7 +49,8 @@ class QueuedActionServer(ActionServer):
             handle_accepted_callback=self._accept,
             cancel_callback=lambda handle: (CancelResponse.ACCEPT if on_cancel(handle)
                                             else CancelResponse.REJECT),
-            feedback_pub_qos_profile=QoSProfile(depth=FEEDBACK_DEPTH),
+            goal_service_qos_profile=REQUEST_QOS, result_service_qos_profile=REQUEST_QOS,
+            cancel_service_qos_profile=REQUEST_QOS, feedback_pub_qos_profile=FEEDBACK_QOS,
             result_timeout=RESULT_TIMEOUT_S)
 
     def take_data(self) -> dict[str, Any]:

@@ -21,8 +21,10 @@ class FeedbackBatch:
     :param rate_hz: most calls of ``send`` per second, changes of state apart.
     """
 
-    def __init__(self, *, send: Callable[[Progress], None], rate_hz: float) -> None:
+    def __init__(self, *, send: Callable[[Progress], None], rate_hz: float,
+                 clock: Callable[[], float] = time.monotonic) -> None:
         self._send = send
+        self._clock = clock
         self._period_s = 1.0 / rate_hz
         self._next_s = 0.0
         self._pending: Progress | None = None
@@ -35,7 +37,7 @@ class FeedbackBatch:
         before = self._pending.delta_text if self._pending else ''
         self._pending = dataclasses.replace(progress, delta_text=before + progress.delta_text)
         state_changed = self._last is None or self._last.state != progress.state
-        if state_changed or time.monotonic() >= self._next_s:
+        if state_changed or self._clock() >= self._next_s:
             self.flush()
 
     def flush(self) -> None:
@@ -44,4 +46,4 @@ class FeedbackBatch:
             return
         self._send(self._pending)
         self._last, self._pending = self._pending, None
-        self._next_s = time.monotonic() + self._period_s
+        self._next_s = self._clock() + self._period_s

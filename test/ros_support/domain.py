@@ -7,7 +7,13 @@ import fcntl
 import os
 import random
 import tempfile
+import warnings
 from pathlib import Path
+
+with warnings.catch_warnings():
+    # Imported when the first message is used; its parser imports a deprecated module.
+    warnings.simplefilter('ignore')
+    import rosidl_generator_py  # noqa: F401
 
 # Above 101 the ports may meet those that the kernel hands out.
 DOMAINS = range(1, 102)

@@ -6,7 +6,6 @@ import contextlib
 import queue
 import threading
 import time
-import warnings
 
 import rclpy
 from lifecycle_msgs.msg import Transition
@@ -24,11 +23,6 @@ from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 
 from memspec_ros.action import Generate
-
-with warnings.catch_warnings():
-    # Imported when the first message is used; its parser imports a deprecated module.
-    warnings.simplefilter('ignore')
-    import rosidl_generator_py  # noqa: F401
 
 LIMIT_S = 30.0
 TRANSITIONS = {
