@@ -83,7 +83,7 @@ def orthogonal(matrix: torch.Tensor) -> torch.Tensor:
     """The nearest (semi-)orthogonal matrix, roughly: quintic Newton-Schulz iterations."""
     a, b, c = NEWTON_SCHULZ
     wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
-    x = wide / (wide.norm() + 1e-7)
+    x: torch.Tensor = torch.div(wide, wide.norm() + 1e-7)
     for _ in range(NEWTON_SCHULZ_STEPS):
         gram = x @ x.T
         x = torch.addmm(x, b * gram + c * gram @ gram, x, beta=a)
