@@ -25,7 +25,8 @@ class GoalTable:
     """Acceptance of all drafts on one goal.
 
     :param runs: per draft, for each of the L output positions the accepted run.
-    :param proposed: per draft that may propose nothing (n-gram), how many it proposes at most.
+    :param proposed: per draft that may propose fewer than asked (the n-gram draft, or one that
+        ends at an end token), how many it proposes at most.
     :param max_draft_length: the steps that were unrolled; no longer draft can be replayed.
     :param num_tokens: output tokens, L; an end token follows where they are fewer than
         ``max_tokens``, the goal's limit.

@@ -129,7 +129,7 @@ class Schedule:
     def _run_interval(self, state: State, draft: str,
                       loads: Loads) -> tuple[int, float, bool]:
         """Return position and seconds after N iterations, and whether the answer ended."""
-        switch_s = self._profile.missed_s(0) if draft and draft != state.active else 0.0
+        switch_s = self._profile.missed_s(draft, 0) if draft and draft != state.active else 0.0
         slowdown = self._profile.load_slowdown
         if loads and slowdown != 1.0:
             return self._simulate(state.position, draft, switch_s, loads[-1][1], slowdown)

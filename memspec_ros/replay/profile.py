@@ -22,6 +22,7 @@ class DeviceProfile:
     :param draft_step_s: one step of a draft, by name; '' is the default.
     :param overhead_s: what an iteration takes beside passes and steps.
     :param catch_up_s: a draft's pass over what it missed: fixed part, and per missed token.
+    :param free_catch_up: drafts that have no states to catch up with.
     :param load_s: a load by draft; '' is the default.
     :param prediction_s: a scheduling point with a predictor; ``scheduling_s`` without.
     :param load_slowdown: how much longer an iteration takes while a draft loads; 1 is no longer.
@@ -33,6 +34,7 @@ class DeviceProfile:
     load_s: Mapping[str, float]
     overhead_s: float = 0.0
     catch_up_s: tuple[float, float] = (0.0, 0.0)
+    free_catch_up: tuple[str, ...] = ('ngram',)
     context_tokens: int = 256
     prediction_s: float = 0.0
     scheduling_s: float = 0.0
@@ -52,8 +54,10 @@ class DeviceProfile:
         steps_s = num_drafted * self.step_s(draft) if num_drafted else 0.0
         return steps_s + self.target_s[num_drafted + 1] + self.overhead_s
 
-    def missed_s(self, num_missed: int) -> float:
-        """Seconds of a catch-up over so many missed tokens."""
+    def missed_s(self, draft: str, num_missed: int) -> float:
+        """Seconds of a draft's catch-up over so many missed tokens."""
+        if draft in self.free_catch_up:
+            return 0.0
         fixed_s, per_token_s = self.catch_up_s
         return fixed_s + per_token_s * min(num_missed, self.context_tokens)
 
@@ -71,6 +75,7 @@ class DeviceProfile:
             values = json.loads(path.read_text(encoding='utf-8'))
             values['target_s'] = tuple(values['target_s'])
             values['catch_up_s'] = tuple(values['catch_up_s'])
+            values['free_catch_up'] = tuple(values['free_catch_up'])
             return cls(**values)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise DataError(f'device profile {path} cannot be read: {error}') from error

@@ -110,6 +110,6 @@ def measured_costs(profile: DeviceProfile, drafts: Sequence[PoolDraft],
         model.measure_target(width, profile.target_s[width])
     for draft in drafts:
         model.measure_draft_step(draft.name, profile.step_s(draft.name))
-        model.measure_catch_up(draft.name, profile.missed_s(1))
+        model.measure_catch_up(draft.name, profile.missed_s(draft.name, 1))
         model.measure_load(draft.name, profile.load_of(draft.name))
     return model

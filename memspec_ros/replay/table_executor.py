@@ -47,8 +47,7 @@ class TableExecutor:
         position = self._context.position
         start = self._caught_up.get(draft, 0)
         self._caught_up[draft] = position
-        if draft not in self._table.proposed:
-            self._clock.advance(self._profile.missed_s(position - start))
+        self._clock.advance(self._profile.missed_s(draft, position - start))
         return [run > 0 for run in self._table.runs[draft][start:position]]
 
     def _take_time(self, draft: str, num_drafted: int,
@@ -59,7 +58,7 @@ class TableExecutor:
         target_s = slowdown * profile.target_s[num_drafted + 1]
         draft_s = slowdown * num_drafted * profile.step_s(draft) if num_drafted else 0.0
         if num_drafted and draft != self._last_draft:
-            draft_s += profile.missed_s(position - self._caught_up.get(draft, 0))
+            draft_s += profile.missed_s(draft, position - self._caught_up.get(draft, 0))
         if num_drafted:
             self._caught_up[draft] = position
             self._last_draft = draft
