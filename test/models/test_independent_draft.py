@@ -195,9 +195,10 @@ def test_asking_twice_costs_nothing():
 def test_reset_forgets_and_another_goal_is_noticed_without_it():
     decoder = make_decoder()
     draft = make_draft(decoder)
-    draft.propose(context_of(some_tokens(20, seed=1)), 3)
-    other = context_of(some_tokens(22, seed=2))
+    draft.catch_up(context_of(some_tokens(20, seed=1)))
+    other = context_of(some_tokens(18, seed=2))
     assert draft.propose(other, 3) == expected_proposals(decoder, other.tokens, 3)
+    assert draft.catch_up(other) == make_draft(decoder).catch_up(other) != []
     draft.reset()
     assert draft.propose(other, 3) == expected_proposals(decoder, other.tokens, 3)
 
