@@ -9,7 +9,6 @@ import torch
 
 from memspec_ros.errors import ModelFormatError
 from memspec_ros.models.decoder_config import DecoderConfig
-from memspec_ros.models.fast_target import FastTarget
 from memspec_ros.models.independent_decoder import (
     independent_config,
     independent_decoder,
@@ -294,12 +293,12 @@ def test_with_the_target_s_own_weights_it_is_always_right():
         decoder.config)), form='fp32', context_tokens=context_tokens)
     kv_caches = tuple(big.make_kv_cache(context_tokens=context_tokens) for _ in range(2))
     draft = IndependentDraft('d', big, kv_caches=kv_caches, context_tokens=context_tokens)
-    target = FastTarget(big, context_tokens=context_tokens)
-    context = ScriptedContext(tokens=some_tokens(PROMPT_LENGTH), target=target,
-                              prompt_length=PROMPT_LENGTH)
+    verifying = big.make_kv_cache(context_tokens=context_tokens)
+    context = context_of(some_tokens(PROMPT_LENGTH))
     for _ in range(8):
         proposed = draft.propose(context, 3)
-        logits = target.extend([*context.tokens[target.length:], *proposed], 4)
-        assert logits.argmax(-1).tolist()[:3] == proposed
-        context.tokens += [*proposed, int(logits[-1].argmax())]
+        fed = torch.tensor([[*context.tokens[verifying.length:], *proposed]])
+        best = big.forward(fed, verifying, 4)[0][0].argmax(-1).tolist()
+        assert best[:3] == proposed
+        context.tokens += best
     assert all(draft.catch_up(context))
