@@ -23,10 +23,11 @@ GRACE_S = 1.0
 
 @dataclass(eq=False)
 class ClientTrace:
-    """Which participants may have sent a goal (one, as a rule), and since when none is there."""
+    """Which participants may have sent a goal (one, as a rule), and when one was last there."""
 
     prefixes: frozenset[bytes]
-    absent_since_s: float | None = None
+    present_s: float
+    was_present: bool = False
     processes: dict[bytes, Process] = field(default_factory=dict)
     reported: bool = False
 
@@ -50,7 +51,7 @@ class ClientWatch:
         :param prefix: the sender's, None when unknown: then anyone who listens to the action.
         """
         prefixes = frozenset([prefix]) if prefix else self.present()
-        trace = ClientTrace(prefixes=prefixes)
+        trace = ClientTrace(prefixes=prefixes, present_s=self._clock())
         own = self._own_prefix()
         for known in prefixes if own else ():
             if (process := find_process(known, own)) is not None:
@@ -65,18 +66,19 @@ class ClientWatch:
 
     def is_lost(self, trace: ClientTrace, present: frozenset[bytes]) -> bool:
         """Whether nobody is left who may have sent the goal."""
-        if not trace.prefixes:
-            return False
         ended = {prefix for prefix, process in trace.processes.items() if has_ended(process)}
-        if ended == trace.prefixes:
+        if trace.prefixes and ended == trace.prefixes:
             return True
         if (trace.prefixes - ended) & present:
-            trace.absent_since_s = None
+            trace.present_s, trace.was_present = self._clock(), True
             return False
-        now = self._clock()
-        if trace.absent_since_s is None:
-            trace.absent_since_s = now
-        return now - trace.absent_since_s >= GRACE_S
+        if self._clock() - trace.present_s < GRACE_S:
+            return False
+        if not trace.was_present:
+            # Some middleware numbers clients in requests otherwise than in the graph.
+            trace.prefixes, trace.was_present = present, bool(present)
+            return False
+        return True
 
     def _own_prefix(self) -> bytes:
         own = [info for info in self._node.get_publishers_info_by_topic(self._feedback_topic)

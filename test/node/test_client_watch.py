@@ -34,25 +34,32 @@ def test_there_as_long_as_the_graph_has_it(watch, node, clock):
 
 def test_lost_when_the_graph_has_had_none_for_a_while(watch, clock):
     trace = watch.trace(A)
-    assert not watch.is_lost(trace, frozenset())
+    assert not watch.is_lost(trace, frozenset([A, B]))
     clock.now_s += GRACE_S / 2
-    assert not watch.is_lost(trace, frozenset())
+    assert not watch.is_lost(trace, frozenset([B]))
     clock.now_s += GRACE_S
-    assert watch.is_lost(trace, frozenset())
+    assert watch.is_lost(trace, frozenset([B]))
 
 
 def test_one_that_comes_back_into_the_graph_is_there(watch, clock):
     trace = watch.trace(A)
-    watch.is_lost(trace, frozenset())
-    clock.now_s += GRACE_S / 2
-    assert not watch.is_lost(trace, frozenset([A]))
-    clock.now_s += GRACE_S
-    assert not watch.is_lost(trace, frozenset())
+    for present in ([A], [], [A], []):
+        assert not watch.is_lost(trace, frozenset(present))
+        clock.now_s += 0.75 * GRACE_S
+
+
+def test_a_sender_that_the_graph_never_had_is_anyone_who_listens(watch, clock):
+    trace = watch.trace(A)
+    clock.now_s += 2 * GRACE_S
+    assert not watch.is_lost(trace, frozenset([B]))
+    assert not watch.is_lost(trace, frozenset([B]))
+    clock.now_s += 2 * GRACE_S
+    assert watch.is_lost(trace, frozenset())
 
 
 def test_lost_at_once_when_its_process_has_ended(watch, ended):
     process = Process(1, '2')
-    trace = ClientTrace(prefixes=frozenset([A]), processes={A: process})
+    trace = ClientTrace(prefixes=frozenset([A]), present_s=0.0, processes={A: process})
     assert not watch.is_lost(trace, frozenset([A]))
     ended.add(process)
     assert watch.is_lost(trace, frozenset([A]))
