@@ -9,6 +9,7 @@
 #define KERNEL_LINEAR_HPP_
 
 #include <cstdint>
+#include <cstring>
 
 #include "half.hpp"
 #include "kernel_math.hpp"
@@ -58,11 +59,15 @@ struct FloatScale
   }
 };
 
-// Add a panel of codes times M rows to sums.
+// Add a panel of codes times M rows to sums. The sums are copied, since bytes may alias anything:
+// the compiler would write them back after every group.
 template<class Codes, class Scale, int32_t kOffset, int M>
-inline void add_coded(
-  const MsMatrix & matrix, int panel, const Rows & rows, F (&sums)[M][kVectors])
+__attribute__((noinline)) void add_coded(
+  const MsMatrix & matrix, int panel, const Rows & activations, F (&total)[M][kVectors])
 {
+  const Rows rows = activations;
+  F sums[M][kVectors];
+  std::memcpy(sums, total, sizeof(sums));
   const ptrdiff_t stride = rows.stride / kCodeGroup;
   const int parts = matrix.group / kCodeGroup;
   const uint8_t * data = panel_data(matrix, panel);
@@ -98,6 +103,7 @@ inline void add_coded(
     }
     data = numbers + Scale::kBytes * (kOffset == MS_MINIMUM ? 2 : 1);
   }
+  std::memcpy(total, sums, sizeof(sums));
 }
 
 struct Floats
@@ -119,9 +125,11 @@ struct Brains
 };
 
 template<class Format, int M>
-inline void add_dense(
-  const MsMatrix & matrix, int panel, const Rows & rows, F (&sums)[M][kVectors])
+__attribute__((noinline)) void add_dense(
+  const MsMatrix & matrix, int panel, const Rows & rows, F (&total)[M][kVectors])
 {
+  F sums[M][kVectors];
+  std::memcpy(sums, total, sizeof(sums));
   using Element = typename Format::Element;
   const Element * data = reinterpret_cast<const Element *>(panel_data(matrix, panel));
   for (int column = 0; column < matrix.columns; ++column, data += kPanelRows) {
@@ -137,6 +145,7 @@ inline void add_dense(
       }
     }
   }
+  std::memcpy(total, sums, sizeof(sums));
 }
 
 template<int M>

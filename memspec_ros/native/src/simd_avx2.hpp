@@ -78,6 +78,9 @@ struct Simd
     return _mm256_load_si256(reinterpret_cast<const __m256i *>(p));
   }
 
+  // Keep the compiler from regrouping a sum: it would hold all its terms, beyond the registers.
+  static void pin(I * x) {__asm__ ("" : "+x" (*x));}
+
   // Dot products over 32 columns of INT4 codes (0..15): rows M, panel vectors V from the first.
   template<int M, int V>
   static void dot_int4(
@@ -117,6 +120,7 @@ struct Simd
           result[m][v] = line == 0 ? _mm256_add_epi16(a, b) :
             _mm256_add_epi16(_mm256_add_epi16(result[m][v], a), b);
 #endif
+          pin(&result[m][v]);
         }
       }
     }
@@ -179,6 +183,7 @@ struct Simd
           const I pairs = _mm256_maddubs_epi16(sizes[v], _mm256_sign_epi8(four, weights[v]));
           result[m][v] = _mm256_add_epi32(result[m][v], _mm256_madd_epi16(pairs, ones));
 #endif
+          pin(&result[m][v]);
         }
       }
     }
