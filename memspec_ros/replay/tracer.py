@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memspec_ros.boundaries import Draft, Target, TokenContext
-from memspec_ros.prediction.predictor import Prediction, Predictor
-from memspec_ros.replay.goal_table import GoalTable
+import torch
+
+from memspec_ros.boundaries import Draft, Target
+from memspec_ros.replay.acceptance_table import TracedGoal
 
 
 class PrefixContext:
@@ -25,28 +26,25 @@ class PrefixContext:
 
 
 def trace_goal(tokens: Sequence[int], prompt_length: int, *, target: Target,
-               drafts: Mapping[str, Draft], predictor: Predictor | None = None,
-               max_draft_length: int, max_tokens: int, recent_tokens: int = 64,
-               name: str = '', domain: str = '') -> GoalTable:
+               drafts: Mapping[str, Draft], max_draft_length: int, ended: bool,
+               keep_states: bool = True, id: str = '', domain: str = '') -> TracedGoal:
     """Return the acceptance table of a finished goal.
 
     :param tokens: prompt and output; the target's KV cache and states are theirs.
     :param drafts: resident drafts; they are reset before and after.
-    :param predictor: asked at every position, where it is given.
     :param max_draft_length: steps to unroll.
-    :param max_tokens: the goal's limit on output.
+    :param ended: whether an end token followed the output.
     """
     context = PrefixContext(prompt_length=prompt_length, target=target)
-    traced = {draft.name: _trace_draft(draft, context, tokens, max_draft_length)
-              for draft in drafts.values()}
-    return GoalTable(
-        name=name, domain=domain, prompt_length=prompt_length,
-        num_tokens=len(tokens) - prompt_length, max_tokens=max_tokens,
-        max_draft_length=max_draft_length,
-        runs={draft: [run for run, _ in positions] for draft, positions in traced.items()},
-        proposed={draft: [proposed for _, proposed in positions]
-                  for draft, positions in traced.items()},
-        predictions=_predictions(predictor, context, tokens, recent_tokens))
+    traced = {name: _trace_draft(draft, context, tokens, max_draft_length)
+              for name, draft in drafts.items()}
+    return TracedGoal(
+        id=id, domain=domain, ended=ended, prompt_ids=tuple(tokens[:prompt_length]),
+        output_ids=tuple(tokens[prompt_length:]),
+        runs={name: [run for run, _ in positions] for name, positions in traced.items()},
+        proposed={name: [proposed for _, proposed in positions]
+                  for name, positions in traced.items()},
+        states=_states(target, len(tokens)) if keep_states else None)
 
 
 def _trace_draft(draft: Draft, context: PrefixContext, tokens: Sequence[int],
@@ -63,16 +61,13 @@ def _trace_draft(draft: Draft, context: PrefixContext, tokens: Sequence[int],
     return traced
 
 
-def _predictions(predictor: Predictor | None, context: PrefixContext, tokens: Sequence[int],
-                 recent_tokens: int) -> list[Prediction]:
-    if predictor is None:
-        return []
-    predictions = []
-    goal: TokenContext = context
-    for position in range(context.prompt_length, len(tokens) + 1):
-        context.tokens = tokens[:position]
-        predictions.append(predictor.predict(goal, recent_tokens))
-    return predictions
+def _states(target: Target, num_tokens: int) -> torch.Tensor:
+    """Return the states of all positions, fp16; a row that the target has not is zero."""
+    first, last = target.first_hidden, min(target.length, num_tokens)
+    known = target.hidden_states(first, last)
+    states = torch.zeros(num_tokens, known.shape[1], dtype=torch.float16)
+    states[first:last] = known.to(device='cpu', dtype=torch.float16)
+    return states
 
 
 def shared_length(first: Sequence[int], second: Sequence[int]) -> int:

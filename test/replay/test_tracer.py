@@ -1,12 +1,12 @@
 # Copyright 2026 The memspec_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tables traced by the drafts' own code, and their file."""
+"""Tables traced by the drafts' own code, and predictions over them."""
 
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from memspec_ros.decoding.generation import Generation
@@ -14,17 +14,24 @@ from memspec_ros.decoding.iteration import ModelExecutor
 from memspec_ros.decoding.text_stream import TextStream
 from memspec_ros.decoding.token_choice import TokenChoice
 from memspec_ros.errors import DataError
-from memspec_ros.prediction.predictor import Prediction
-from memspec_ros.records import SamplingOptions
+from memspec_ros.prediction.ranking_head import RankingHead
+from memspec_ros.prediction.target_state import TargetStateRanker
+from memspec_ros.records import FinishReason, SamplingOptions
+from memspec_ros.replay.acceptance_table import AcceptanceTable, TracedDraft
 from memspec_ros.replay.goal_table import TableContext
+from memspec_ros.replay.predicted import TracedContext, predicted_tables
 from memspec_ros.replay.profile import ORIN_NANO
 from memspec_ros.replay.table_executor import TableExecutor
-from memspec_ros.replay.table_file import load_goals, save_goals
 from memspec_ros.replay.tracer import trace_goal
 from memspec_ros.replay.virtual_clock import VirtualClock
 from memspec_ros.replay.virtual_loader import VirtualLoader
 from memspec_ros.testing.fixed_predictor import FixedPredictor
-from memspec_ros.testing.scripted_model import HashedRule, ScriptedDraft, ScriptedTarget
+from memspec_ros.testing.scripted_model import (
+    HashedRule,
+    ScriptedContext,
+    ScriptedDraft,
+    ScriptedTarget,
+)
 
 PROMPT = [3, 1, 4]
 MAX_TOKENS = 50
@@ -41,7 +48,7 @@ def models():
 
 
 def decode(target, drafts, choose):
-    """Decode by random drafts; return the tokens and every iteration's outcome."""
+    """Decode by what ``choose`` says; return the tokens and every iteration's outcome."""
     generation = Generation(target=target, prompt=PROMPT, max_tokens=MAX_TOKENS,
                             text=TextStream(lambda _: b'x', ()))
     target.rollback(0)
@@ -54,18 +61,23 @@ def decode(target, drafts, choose):
     return generation.tokens, outcomes
 
 
-def test_a_traced_table_replays_the_real_loop_to_the_last_count(models):
+@pytest.fixture
+def table(models):
     target, drafts = models
-    tokens, _ = decode(target, drafts, lambda: ('code', 0))
-    table = trace_goal(tokens, len(PROMPT), target=target, drafts=drafts, max_draft_length=6,
-                       max_tokens=MAX_TOKENS)
-    assert table.num_tokens == 45
+    tokens, outcomes = decode(target, drafts, lambda: ('code', 0))
+    goal = trace_goal(tokens, len(PROMPT), target=target, drafts=drafts, max_draft_length=6,
+                      ended=outcomes[-1].finished is FinishReason.STOP, id='a', domain='code')
+    return AcceptanceTable(goals=(goal,), steps=6, max_tokens=MAX_TOKENS, target='',
+                           drafts={name: TracedDraft(domain=name) for name in drafts})
+
+
+def test_a_traced_table_replays_the_real_loop_to_the_last_count(models, table):
+    assert len(table.goals[0].output_ids) == 45
     first, second = random.Random(1), random.Random(1)
-    _, outcomes = decode(target, drafts, lambda: (first.choice(('code', 'math')),
-                                                  first.randrange(7)))
+    _, outcomes = decode(*models, lambda: (first.choice(('code', 'math')), first.randrange(7)))
     clock = VirtualClock()
-    replayed = TableExecutor(TableContext(table), profile=ORIN_NANO, clock=clock,
-                             loader=VirtualLoader(ORIN_NANO, clock))
+    replayed = TableExecutor(TableContext(table.goal_tables()[0]), profile=ORIN_NANO,
+                             clock=clock, loader=VirtualLoader(ORIN_NANO, clock))
     for expected in outcomes:
         got = replayed.iterate(second.choice(('code', 'math')), second.randrange(7))
         assert (got.num_committed, got.num_accepted, got.finished) == \
@@ -73,53 +85,33 @@ def test_a_traced_table_replays_the_real_loop_to_the_last_count(models):
         assert expected.finished or got.num_drafted == expected.num_drafted
 
 
-def test_the_predictor_is_asked_at_every_position(models):
-    target, drafts = models
-    tokens, _ = decode(target, drafts, lambda: ('code', 3))
+def test_the_predictor_is_asked_after_every_number_of_output_tokens(table):
     predictor = FixedPredictor(lambda num_output: {'code': float(num_output)})
-    table = trace_goal(tokens, 3, target=target, drafts={}, predictor=predictor,
-                       max_draft_length=3, max_tokens=MAX_TOKENS)
-    assert [prediction.scores['code'] for prediction in table.predictions] == \
+    predicted, = predicted_tables(table, predictor, 64)
+    assert [prediction.scores['code'] for prediction in predicted.predictions] == \
         list(range(46))
+    assert predicted.runs == table.goal_tables()[0].runs
 
 
-@pytest.fixture
-def tables(models):
-    target, drafts = models
-    tokens, _ = decode(target, drafts, lambda: ('code', 3))
-    table = trace_goal(tokens, 3, target=target, drafts=drafts, max_draft_length=6,
-                       max_tokens=MAX_TOKENS, name='a', domain='code',
-                       predictor=FixedPredictor({'code': 0.75, 'math': 0.25},
-                                                rates={'code': 0.5, 'math': 0.125}))
-    short = trace_goal(tokens[:20], 3, target=target, drafts=drafts, max_draft_length=6,
-                       max_tokens=17, name='b', domain='math',
-                       predictor=FixedPredictor({'code': 0.25, 'math': 0.75},
-                                                rates={'code': 0.25, 'math': 0.5}))
-    return [table, short]
+def test_predictions_from_the_trace_are_those_of_the_running_target(models, table):
+    """The same head says the same over kept states (fp16) and over the target's own."""
+    rng = np.random.default_rng(0)
+    head = RankingHead(drafts=('code', 'math'), mean=np.zeros(24, np.float32),
+                       scale=np.ones(24, np.float32), bias_1=np.zeros(4, np.float32),
+                       bias_2=np.zeros(4, np.float32),
+                       weight_1=rng.normal(size=(24, 4)).astype(np.float32),
+                       weight_2=rng.normal(size=(4, 4)).astype(np.float32))
+    target, goal = models[0], table.goals[0]
+    predicted, = predicted_tables(table, TargetStateRanker(head), 8)
+    tokens = [*goal.prompt_ids, *goal.output_ids]
+    for num_output in (0, 1, 7, 30, 45):
+        running = ScriptedContext(tokens=tokens[:3 + num_output], prompt_length=3,
+                                  target=target)
+        expected = TargetStateRanker(head).predict(running, 8)
+        assert predicted.predictions[num_output].scores == pytest.approx(expected.scores,
+                                                                         rel=0.01)
 
 
-def test_tables_survive_their_file(tables, tmp_path):
-    save_goals(tmp_path / 'goals', tables)
-    assert load_goals(tmp_path / 'goals') == tables
-    bare = [replace(table, predictions=[]) for table in tables]
-    save_goals(tmp_path / 'goals', bare)
-    assert load_goals(tmp_path / 'goals') == bare
-    ranked = [replace(table, predictions=[Prediction(scores=prediction.scores)
-                                          for prediction in table.predictions])
-              for table in tables]
-    save_goals(tmp_path / 'goals', ranked)
-    assert load_goals(tmp_path / 'goals') == ranked
-
-
-def test_files_that_are_none_are_named(tables, tmp_path):
-    path = tmp_path / 'goals'
-    with pytest.raises(DataError, match='goals cannot be read'):
-        load_goals(path)
-    save_goals(path, tables)
-    path.write_bytes(path.read_bytes()[:99])
-    with pytest.raises(DataError, match='goals cannot be read'):
-        load_goals(path)
-    with pytest.raises(DataError, match='of the same drafts are needed'):
-        save_goals(path, [])
-    with pytest.raises(DataError, match='of the same drafts are needed'):
-        save_goals(path, [tables[0], replace(tables[1], runs={})])
+def test_a_trace_runs_no_target(table):
+    with pytest.raises(DataError, match='no target to run 2 tokens'):
+        TracedContext(table.goals[0]).target.extend([1, 2], 1)
