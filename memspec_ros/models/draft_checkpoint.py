@@ -90,8 +90,7 @@ def _part(header: SafetensorsHeader, wanted: Mapping[str, tuple[str, int]],
             continue
         if entry.dtype not in FLOAT_DTYPES.values():
             raise ModelFormatError(f"{header.path}: tensor '{entry.name}' is {entry.dtype}; a "
-                                   'draft checkpoint has floats of 16 or 32 bits (memspec pool '
-                                   'add --storage int8 makes a draft file of fewer)')
+                                   'draft checkpoint has floats of 16 or 32 bits')
         fills, row = wanted[entry.name]
         pieces.append(Piece(values=entry, fills=fills, first_row=row))
     return file_part(header, tuple(pieces), checksum, 0)

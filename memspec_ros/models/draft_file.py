@@ -172,16 +172,17 @@ def write_draft_file(path: Path, card: DraftCard, weights: Mapping[str, torch.Te
         if not torch.isfinite(weight).all():
             raise DataError(f"weight '{name}' of {path} is not finite")
         tensors.update(_stored(name, weight.detach(), card.storage))
-    data = [_bytes(tensor) for tensor in tensors.values()]
-    data_checksum = hashlib.sha256(b''.join(data)).hexdigest()
-    filled = {**asdict(card), 'data_checksum': data_checksum}
+    data_checksum = hashlib.sha256()
+    for tensor in tensors.values():
+        data_checksum.update(_bytes(tensor))
+    filled = {**asdict(card), 'data_checksum': data_checksum.hexdigest()}
     header = _header_bytes(tensors, {CARD_KEY: json.dumps(filled, sort_keys=True)})
     whole = hashlib.sha256(header)
     with written_beside(path) as file:
         file.write(header)
-        for part in data:
-            whole.update(part)
-            file.write(part)
+        for tensor in tensors.values():
+            whole.update(_bytes(tensor))
+            file.write(_bytes(tensor))
     return whole.hexdigest()
 
 
@@ -201,8 +202,8 @@ def _stored(name: str, weight: torch.Tensor, storage: str) -> Iterator[tuple[str
     yield name, quantised.values
 
 
-def _bytes(tensor: torch.Tensor) -> bytes:
-    return tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+def _bytes(tensor: torch.Tensor) -> memoryview:
+    return tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy().data
 
 
 def _header_bytes(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> bytes:

@@ -16,6 +16,8 @@ from memspec_ros.errors import (
     ModelNotFoundError,
     TokenizerMismatchError,
 )
+from memspec_ros.models.draft_conversion import convert_checkpoint
+from memspec_ros.models.draft_file import read_draft_weights
 from memspec_ros.models.draft_kinds import Surroundings
 from memspec_ros.models.draft_set import DraftSet
 from memspec_ros.models.draft_slots import DraftSlots
@@ -143,6 +145,23 @@ def test_a_checkpoint_of_other_tokens_is_refused(tmp_path, pool):
             r"and b'x'\)")):
         add_draft(pool, tmp_path / 'hf', name='d',
                   target_tokens=load_tokenizer(tmp_path / 'other'))
+
+
+@pytest.mark.parametrize(('storage', 'bound'), [('fp32', 0.0), ('int8', 0.01), ('int4', 0.2)])
+def test_a_checkpoint_becomes_a_draft_file(tmp_path, storage, bound):
+    model = write_checkpoint(tmp_path / 'hf')
+    checksum = convert_checkpoint(tmp_path / 'hf', tmp_path / 'd', storage=storage,
+                                  domain='code', tokenizer_checksum=CHECKSUM)
+    pool = add_draft(Pool(name='p', target='t', drafts=(), path=tmp_path / 'pool.yaml'),
+                     tmp_path / 'd', name='d')
+    assert (pool['d'].checksum, pool['d'].dtype, pool['d'].domain) == (checksum, storage, 'code')
+    assert pool.tokenizer_checksum == CHECKSUM
+    _, weights = read_draft_weights(tmp_path / 'd')
+    original = model.state_dict()
+    fused = torch.cat([original[f'model.layers.1.mlp.{part}_proj.weight']
+                       for part in ('gate', 'up')])
+    assert (weights['layers.1.gate_up'] - fused).abs().max() <= bound
+    assert (weights['layers.1.gate_up'] != fused).any() == (bound > 0)
 
 
 def write_tokenizer(folder, words):
