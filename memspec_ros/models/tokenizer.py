@@ -51,6 +51,11 @@ class Tokenizer:
         """The token that begins a text, if the model has one."""
         return self._special.bos_id
 
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether chats can be rendered; without, only raw prompts are served."""
+        return self._chat_template is not None
+
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text; special tokens written out in it are recognised."""
         return self._backend.encode(text, add_special_tokens=False).ids

@@ -1,0 +1,92 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the settings would open, from headers alone: files, drafts, and the memory sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from memspec_ros.config import Settings
+from memspec_ros.models.draft_kinds import Surroundings
+from memspec_ros.models.draft_set import DraftSet
+from memspec_ros.models.model_reference import resolve
+from memspec_ros.models.pool import Pool, PoolEntry, load_pool
+from memspec_ros.models.pool_files import open_entry
+from memspec_ros.models.target_description import TargetDescription, describe_target
+from memspec_ros.runtime.budget import Budget, Needs, make_budget
+from memspec_ros.runtime.memory import available
+from memspec_ros.runtime.plan import PoolDraft
+MB = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """Everything known before anything is loaded.
+
+    :param pool: None without a pool; its drafts are then none.
+    :param surroundings: without the target's embedding.
+    """
+
+    target: TargetDescription
+    pool: Pool | None
+    drafts: DraftSet
+    surroundings: Surroundings
+    budget: Budget
+
+    @property
+    def pool_drafts(self) -> tuple[PoolDraft, ...]:
+        """The candidate set D with the bytes that each draft takes in a slot."""
+        entries = self.pool.drafts if self.pool else ()
+        return tuple(PoolDraft(name=entry.name, domain=entry.domain,
+                               num_bytes=self.drafts.weight_bytes(entry.name))
+                     for entry in entries)
+
+
+def budget_of(settings: Settings) -> Budget:
+    """Return the memory sum that configure would make. Raises as :func:`survey`."""
+    return survey(settings).budget
+
+
+def survey(settings: Settings) -> Survey:
+    """Read the headers of what the settings name and sum up what it takes.
+
+    :raises ConfigError, ModelError: target or pool cannot serve; drafts that cannot are
+        listed as unavailable and take no part.
+    """
+    target = describe_target(settings.target)
+    surroundings = Surroundings(
+        form='fp32' if target.device == 'cpu' else 'bf16', device=target.device,
+        context_tokens=settings.draft.context_tokens, vocab_size=target.vocab_size,
+        hidden_size=target.hidden_size)
+    pool = load_pool(resolve(settings.draft.pool)).select(settings.draft.names) \
+        if settings.draft.pool else None
+    drafts = _draft_set(pool, surroundings)
+    budget = make_budget(
+        _needs(settings, target, drafts), available(target.device),
+        cache_capacity=settings.runtime.cache_capacity,
+        draft_budget_bytes=int(settings.runtime.draft_budget_mb * MB))
+    return Survey(target=target, pool=pool, drafts=drafts, surroundings=surroundings,
+                  budget=budget)
+
+
+def _draft_set(pool: Pool | None, surroundings: Surroundings) -> DraftSet:
+    entries = pool.drafts if pool else ()
+    expected = {entry.name: _expected_bytes(entry, surroundings) for entry in entries}
+    return DraftSet({entry.name: partial(open_entry, pool, entry) for entry in entries},
+                    surroundings, expected_bytes=expected)
+
+
+def _expected_bytes(entry: PoolEntry, surroundings: Surroundings) -> int:
+    """Guess what a draft takes in a slot while its file is not there, from the pool's word."""
+    stored = {'fp32': 4.0, 'fp16': 2.0, 'bf16': 2.0, 'int8': 1.0, 'int4': 0.5}[entry.dtype]
+    in_slot = 4.0 if surroundings.form == 'fp32' else 2.0
+    return int(entry.num_bytes * in_slot / stored)
+
+
+def _needs(settings: Settings, target: TargetDescription, drafts: DraftSet) -> Needs:
+    return Needs(
+        target_weights_bytes=target.weight_bytes, target_kv_bytes=target.kv_bytes,
+        workspace_bytes=target.workspace_bytes, slot_bytes=drafts.slot_bytes,
+        draft_memory_bytes=drafts.slot_memory_bytes, shared_bytes=drafts.staging_bytes,
+        num_drafts=len(drafts.names), headroom_bytes=int(settings.runtime.headroom_mb * MB))
