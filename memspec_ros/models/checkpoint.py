@@ -5,21 +5,49 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Protocol
 
 import torch
 
+from memspec_ros.errors import ModelNotFoundError
 from memspec_ros.models.decoder import Decoder
 from memspec_ros.models.gguf_file import GgufFile
+from memspec_ros.models.safetensors_folder import SafetensorsFolder
 from memspec_ros.models.weights import Checkpoint, load_weights
 
 
-def open_checkpoint(path: Path) -> Checkpoint:
-    """Open a GGUF file.
+class ModelFile(Checkpoint, Protocol):
+    """A checkpoint on disk."""
 
-    :raises ModelNotFoundError: there is nothing at ``path``.
+    @property
+    def path(self) -> Path:
+        """The file or folder."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all tensors as stored."""
+
+    @property
+    def is_4bit(self) -> bool:
+        """Whether its layers are stored in 4 bits."""
+
+    def fingerprint(self) -> str:
+        """Return a hash that tells models apart: of the headers and each tensor's beginning."""
+
+
+def open_checkpoint(path: Path) -> ModelFile:
+    """Open a GGUF file, or a folder with ``config.json`` and safetensors; reads headers only.
+
+    :raises ModelNotFoundError: there is nothing at ``path``, or the folder lacks a file.
     :raises ModelFormatError: it is damaged.
     :raises UnsupportedModelError: the fast decoder has not this architecture.
     """
+    if path.is_dir():
+        return SafetensorsFolder(path)
+    if path.suffix == '.safetensors':
+        return SafetensorsFolder(path.parent)
+    if not path.exists():
+        raise ModelNotFoundError(f'model file {path} does not exist')
     return GgufFile(path)
 
 

@@ -16,6 +16,7 @@ ROPE_SCALINGS = ('default', 'linear', 'llama3')
 
 # Larger than any model of these families; a count above it comes from a damaged file.
 MAX_DIMENSION = 1 << 24
+MAX_LAYERS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,8 @@ class RopeSettings:
             value = getattr(self, name)
             if not math.isfinite(value) or value <= 0.0:
                 raise ModelFormatError(f'rope {name} is {value}; it must be a positive number')
+        if not all(math.isfinite(value) and value > 0.0 for value in self.frequency_divisors):
+            raise ModelFormatError('rope frequency divisors must be positive numbers')
 
     def inverse_frequencies(self, head_dim: int) -> tuple[float, ...]:
         """Return the angle per position of each of the ``head_dim / 2`` pairs, in radians."""
@@ -92,14 +95,19 @@ class DecoderConfig:
                                         f'has {" and ".join(FAMILIES)}')
         for name in ('vocab_size', 'hidden_size', 'intermediate_size', 'num_layers', 'num_heads',
                      'num_kv_heads', 'head_dim', 'max_context_tokens'):
-            value = getattr(self, name)
-            if not 1 <= value <= MAX_DIMENSION:
-                raise ModelFormatError(f'{name} is {value}; it must be in [1, {MAX_DIMENSION}]')
+            value, limit = getattr(self, name), MAX_DIMENSION
+            if name == 'num_layers':
+                limit = MAX_LAYERS
+            if not 1 <= value <= limit:
+                raise ModelFormatError(f'{name} is {value}; it must be in [1, {limit}]')
         if self.num_heads % self.num_kv_heads:
             raise ModelFormatError(f'{self.num_heads} heads cannot share '
                                    f'{self.num_kv_heads} KV heads evenly')
         if self.head_dim % 2:
             raise ModelFormatError(f'head_dim is {self.head_dim}; rotary embedding needs it even')
+        if len(self.rope.frequency_divisors) not in (0, self.head_dim // 2):
+            raise ModelFormatError(f'there are {len(self.rope.frequency_divisors)} rope frequency '
+                                   f'divisors for a head_dim of {self.head_dim}')
         if not 0.0 < self.norm_epsilon < 1.0:
             raise ModelFormatError(f'norm_epsilon is {self.norm_epsilon}; it must be in (0, 1)')
 

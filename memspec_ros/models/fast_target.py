@@ -8,39 +8,40 @@ from collections.abc import Sequence
 
 import torch
 
-from memspec_ros.errors import ModelError
-from memspec_ros.models.decoder import Decoder
 from memspec_ros.models.hidden_ring import HiddenRing
+from memspec_ros.models.row_decoders import RowDecoder
+from memspec_ros.models.target_checks import check_extend, check_rollback
 
 # Tokens per pass in deterministic mode: the longest draft and the token before it.
 BLOCK_TOKENS = 16
 
 
 class FastTarget:
-    """A :class:`~memspec_ros.boundaries.Target` on :class:`~memspec_ros.models.decoder.Decoder`.
+    """A :class:`~memspec_ros.boundaries.Target` on the fast decoder, eager or native.
 
+    :param row: the decoder with its KV cache, which has room for ``context_tokens`` rounded up
+        to a multiple of 16.
     :param end_ids: tokens that end an answer.
     :param deterministic: run every pass over one whole block of 16 positions, so that a
-        position's logits are the same bits however the tokens were split into passes.
+        position's logits are the same bits however the tokens were split into passes. A row
+        decoder that promises that anyway runs as usual.
 
     A block's pass has one width, a token's row in it and the number of keys it attends over are
     functions of its position alone; tokens of the block that are in the KV cache already are
     computed again, to the same bits.
     """
 
-    def __init__(self, decoder: Decoder, *, context_tokens: int,
+    def __init__(self, row: RowDecoder, *, context_tokens: int,
                  end_ids: frozenset[int] = frozenset(), deterministic: bool = False) -> None:
-        self.decoder = decoder
-        self.vocab_size = decoder.config.vocab_size
+        self.vocab_size = row.config.vocab_size
         self.context_tokens = context_tokens
         self.end_ids = end_ids
-        self._deterministic = deterministic
-        self._kv_cache = decoder.make_kv_cache(
-            context_tokens=-(-context_tokens // BLOCK_TOKENS) * BLOCK_TOKENS)
-        self._ring = HiddenRing(context_tokens=context_tokens, dtype=decoder.dtype,
-                                hidden_size=decoder.config.hidden_size, device=decoder.device)
-        self._tokens: list[int] = []  # what the KV cache holds, for blocks to be run again
         self.length = 0
+        self._row = row
+        self._in_blocks = deterministic and not row.split_invariant
+        self._ring = HiddenRing(context_tokens=context_tokens, dtype=row.hidden_dtype,
+                                hidden_size=row.config.hidden_size, device=row.device)
+        self._tokens: list[int] = []  # what the KV cache holds, for blocks to be run again
 
     @property
     def first_hidden(self) -> int:
@@ -50,7 +51,7 @@ class FastTarget:
     @property
     def kv_bytes(self) -> int:
         """Bytes of the KV cache and of the ring of hidden states."""
-        return self._kv_cache.num_bytes + self._ring.num_bytes
+        return self._row.kv_bytes + self._ring.num_bytes
 
     @torch.inference_mode()
     def extend(self, token_ids: Sequence[int], num_logits: int) -> torch.Tensor:
@@ -59,20 +60,23 @@ class FastTarget:
         :raises ModelError: the context would overflow, a token is not in the vocabulary, or
             ``num_logits`` is out of range.
         """
-        self._check(token_ids, num_logits)
-        if self._deterministic:
-            return self._extend_in_blocks(token_ids, num_logits)
-        logits, hidden = self._forward(token_ids, num_logits)
-        self._ring.append(hidden)
-        self.length += len(token_ids)
-        return logits
+        check_extend(self, token_ids, num_logits)
+        start, stop = self.length, self.length + len(token_ids)
+        parts = []
+        for begin, end in self._passes(start, stop):
+            wanted = max(0, end - max(begin, stop - num_logits))
+            run = self._run_block if self._in_blocks else self._run
+            logits = run(token_ids[begin - start:end - start], wanted)
+            parts.append(logits if end == stop else logits.clone())
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def rollback(self, length: int) -> None:
         """Keep the first ``length`` entries.
 
         :raises ModelError: ``length`` is negative or beyond the cursor.
         """
-        self._kv_cache.rollback(length)
+        check_rollback(self, length)
+        self._row.rollback(length)
         self._ring.rollback(length)
         self.length = length
         del self._tokens[length:]
@@ -84,44 +88,29 @@ class FastTarget:
         """
         return self._ring.view(start, stop)
 
-    def _check(self, token_ids: Sequence[int], num_logits: int) -> None:
-        if not token_ids or not 0 <= num_logits <= len(token_ids):
-            raise ModelError(f'{num_logits} logits of {len(token_ids)} tokens were asked for')
-        if self.length + len(token_ids) > self.context_tokens:
-            raise ModelError(f'{self.length} tokens in the KV cache and {len(token_ids)} more '
-                             f'pass the context of {self.context_tokens}')
-        if not 0 <= min(token_ids) <= max(token_ids) < self.vocab_size:
-            raise ModelError(f'token {min(token_ids)} or {max(token_ids)} is not in the '
-                             f'vocabulary of {self.vocab_size}')
+    def _passes(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """Return begin and end of each pass: blocks, or as wide as the decoder takes."""
+        width = BLOCK_TOKENS if self._in_blocks else self._row.max_width
+        offset = start % BLOCK_TOKENS if self._in_blocks else 0
+        return [(max(begin, start), min(begin + width, stop))
+                for begin in range(start - offset, stop, width)]
 
-    def _forward(self, token_ids: Sequence[int],
-                 num_logits: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return logits [num_logits, vocab] and hidden states [width, hidden] of one pass."""
-        batch = torch.tensor([token_ids], device=self.decoder.device)
-        logits, hidden = self.decoder.forward(batch, self._kv_cache, num_logits)
-        return logits[0], hidden[0]
+    def _run(self, token_ids: Sequence[int], num_logits: int) -> torch.Tensor:
+        logits, hidden = self._row.forward(token_ids, num_logits)
+        self._ring.append(hidden)
+        self.length += len(token_ids)
+        return logits
 
-    def _extend_in_blocks(self, token_ids: Sequence[int], num_logits: int) -> torch.Tensor:
+    def _run_block(self, token_ids: Sequence[int], num_logits: int) -> torch.Tensor:
+        """Add tokens to the block that ``length`` lies in, and run all of that block."""
         start, stop = self.length, self.length + len(token_ids)
-        first_logits = stop - num_logits
-        parts = []
-        for begin in range(start - start % BLOCK_TOKENS, stop, BLOCK_TOKENS):
-            end = min(begin + BLOCK_TOKENS, stop)
-            logits = self._pass_over_block(token_ids[max(begin - start, 0):end - start], begin,
-                                           with_logits=end > first_logits)
-            parts.append(logits[max(first_logits - begin, 0):end - begin])
-        return torch.cat(parts)
-
-    def _pass_over_block(self, token_ids: Sequence[int], begin: int, *,
-                         with_logits: bool) -> torch.Tensor:
-        """Add tokens to the block that begins at ``begin``; return its logits, or no rows."""
-        start, stop = self.length, self.length + len(token_ids)
+        begin = start - start % BLOCK_TOKENS
         self._tokens += token_ids
         padding = [0] * (begin + BLOCK_TOKENS - stop)
-        self._kv_cache.rollback(begin)
-        logits, hidden = self._forward(self._tokens[begin:] + padding,
-                                       BLOCK_TOKENS if with_logits else 0)
-        self._kv_cache.rollback(stop)
+        self._row.rollback(begin)
+        logits, hidden = self._row.forward(self._tokens[begin:] + padding,
+                                           BLOCK_TOKENS if num_logits else 0)
+        self._row.rollback(stop)
         self._ring.append(hidden[start - begin:stop - begin])
         self.length = stop
-        return logits
+        return logits[stop - begin - num_logits:stop - begin] if num_logits else logits

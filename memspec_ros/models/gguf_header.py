@@ -149,7 +149,8 @@ class _HeaderReader:
 
     def _strings(self, key: str, count: int) -> list[str]:
         # A vocabulary has a hundred thousand of them: the loop is flat, only the error path not.
-        found, at, data, end = [], self._at, self._data, len(self._data)
+        found: list[bytes] = []
+        at, data, end = self._at, self._data, len(self._data)
         for _ in range(count):
             start = at + 8
             at = start + _LENGTH.unpack_from(data, at)[0] if start <= end else end + 1

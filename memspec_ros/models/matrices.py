@@ -122,7 +122,8 @@ def _stack_grouped(matrices: Sequence[GroupedMatrix]) -> GroupedMatrix:
 def quantise(matrix: Matrix, *, num_bits: int, group: int) -> GroupedMatrix:
     """Round a matrix to ``num_bits`` codes per group; one already in that form is returned.
 
-    4 bits take a minimum per group, 8 bits are symmetric.
+    4 bits take a minimum per group, 8 bits are symmetric. Scales and minima have the precision
+    of float16, as GGUF files have them.
     """
     if isinstance(matrix, GroupedMatrix) and matrix.num_bits == num_bits \
             and matrix.group == group:
@@ -130,12 +131,17 @@ def quantise(matrix: Matrix, *, num_bits: int, group: int) -> GroupedMatrix:
     values = matrix.values()
     grouped = values.view(values.shape[0], -1, group)
     if num_bits == 8:
-        scales = grouped.abs().amax(-1) / 127.0
-        codes = grouped / scales.clamp(min=1e-30)[..., None]
-        return GroupedMatrix(codes=codes.round_().to(torch.int8).view_as(values),
-                             scales=scales, minima=None, num_bits=8)
-    minima, maxima = grouped.amin(-1), grouped.amax(-1)
-    scales = (maxima - minima) / 15.0
-    codes = (grouped - minima[..., None]) / scales.clamp(min=1e-30)[..., None]
-    return GroupedMatrix(codes=codes.round_().clamp_(0, 15).to(torch.uint8).view_as(values),
-                         scales=scales, minima=minima, num_bits=4)
+        scales = _to_half(grouped.abs().amax(-1) / 127.0)
+        codes = (grouped / scales[..., None]).round_().clamp_(-127, 127)
+        return GroupedMatrix(codes=codes.to(torch.int8).view_as(values), scales=scales,
+                             minima=None, num_bits=8)
+    minima = grouped.amin(-1).half().float()
+    scales = _to_half((grouped.amax(-1) - minima) / 15.0)
+    codes = ((grouped - minima[..., None]) / scales[..., None]).round_().clamp_(0, 15)
+    return GroupedMatrix(codes=codes.to(torch.uint8).view_as(values), scales=scales,
+                         minima=minima, num_bits=4)
+
+
+def _to_half(scales: torch.Tensor) -> torch.Tensor:
+    """Round to float16 and back; the smallest normal one stands for zero."""
+    return scales.clamp(min=2.0 ** -14).half().float()

@@ -155,6 +155,15 @@ class DecoderWeights:
     head: Linear
     dtype: str
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all matrices, a tied head counted once."""
+        tables = self.head.num_bytes
+        if not (isinstance(self.head, DenseLinear) and self.head.weight is self.embedding):
+            tables += self.embedding.numel() * self.embedding.element_size()
+        return tables + sum(part.num_bytes for layer in self.layers for part in (
+            layer.qkv, layer.output, layer.gate_up, layer.down))
+
 
 class Checkpoint(Protocol):
     """A model file: its configuration, and tensors by their Hugging Face names."""

@@ -13,6 +13,7 @@ import torch
 from memspec_ros.models.decoder import Decoder
 from memspec_ros.models.decoder_config import DecoderConfig
 from memspec_ros.models.matrices import DenseMatrix, Matrix
+from memspec_ros.models.tensor_shapes import tensor_shapes
 from memspec_ros.models.weights import load_weights
 
 
@@ -34,53 +35,22 @@ class RandomCheckpoint:
     def __init__(self, config: DecoderConfig, seed: int = 0) -> None:
         self.config = config
         self._seed = seed
+        self._shapes = tensor_shapes(config)
 
     def matrix(self, name: str) -> Matrix:
         """Return a matrix, [out_features, in_features]."""
-        rows, columns = self.shapes()[name]
+        rows, columns = self._shapes[name]
         return DenseMatrix(data=self._draw(name, rows, columns) / math.sqrt(columns))
 
     def vector(self, name: str) -> torch.Tensor:
         """Return a norm's weight (around 1) or a bias (around 0)."""
-        drawn = 0.2 * self._draw(name, *self.shapes()[name])
+        drawn = 0.2 * self._draw(name, *self._shapes[name])
         return drawn if name.endswith('.bias') else 1.0 + drawn
-
-    def names(self) -> list[str]:
-        """Return the names of all tensors."""
-        return list(self.shapes())
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return all tensors' shapes by their Hugging Face names."""
-        config = self.config
-        shapes: dict[str, tuple[int, ...]] = {
-            'model.embed_tokens.weight': (config.vocab_size, config.hidden_size),
-            'model.norm.weight': (config.hidden_size,)}
-        if not config.tied_head:
-            shapes['lm_head.weight'] = shapes['model.embed_tokens.weight']
-        for index in range(config.num_layers):
-            shapes.update({f'model.layers.{index}.{part}': shape
-                           for part, shape in _layer_shapes(config).items()})
-        return shapes
 
     def _draw(self, name: str, *shape: int) -> torch.Tensor:
         digest = hashlib.sha256(f'{self._seed} {name}'.encode()).digest()
         generator = torch.Generator().manual_seed(int.from_bytes(digest[:6], 'little'))
         return torch.randn(*shape, generator=generator)
-
-
-def _layer_shapes(config: DecoderConfig) -> dict[str, tuple[int, ...]]:
-    hidden, mlp = config.hidden_size, config.intermediate_size
-    rows = {'q_proj': config.query_size, 'k_proj': config.kv_size, 'v_proj': config.kv_size}
-    shapes: dict[str, tuple[int, ...]] = {
-        'input_layernorm.weight': (hidden,), 'post_attention_layernorm.weight': (hidden,),
-        'self_attn.o_proj.weight': (hidden, config.query_size),
-        'mlp.gate_proj.weight': (mlp, hidden), 'mlp.up_proj.weight': (mlp, hidden),
-        'mlp.down_proj.weight': (hidden, mlp)}
-    for part, size in rows.items():
-        shapes[f'self_attn.{part}.weight'] = (size, hidden)
-        if config.qkv_bias:
-            shapes[f'self_attn.{part}.bias'] = (size,)
-    return shapes
 
 
 def random_decoder(config: DecoderConfig | None = None, *, seed: int = 0,

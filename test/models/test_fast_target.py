@@ -13,6 +13,7 @@ import torch
 from memspec_ros.boundaries import Target
 from memspec_ros.errors import ModelError
 from memspec_ros.models.fast_target import FastTarget
+from memspec_ros.models.row_decoders import TorchRow
 from memspec_ros.testing.random_checkpoint import random_decoder, tiny_config
 
 TOKENS = [(7 * i + i * i) % 160 for i in range(100)]
@@ -24,7 +25,7 @@ def decoder():
 
 
 def make_target(decoder, **options) -> FastTarget:
-    return FastTarget(decoder, context_tokens=100, **options)
+    return FastTarget(TorchRow(decoder, context_tokens=112), context_tokens=100, **options)
 
 
 def logits_of(target: Target, widths: Sequence[int]) -> torch.Tensor:
@@ -135,9 +136,9 @@ def test_rollback_out_of_range(decoder, length: int) -> None:
 
 def test_memory_is_taken_once(decoder) -> None:
     target = make_target(decoder)
-    pointer = target._kv_cache.keys.data_ptr()
+    pointer = target._row.kv_cache.keys.data_ptr()
     target.extend(TOKENS, 0)
     target.rollback(0)
     target.extend(TOKENS, 0)
-    assert target._kv_cache.keys.data_ptr() == pointer
+    assert target._row.kv_cache.keys.data_ptr() == pointer
     assert target.kv_bytes == 2 * 2 * 2 * 112 * 16 * 4 + 100 * 64 * 4

@@ -1,0 +1,113 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Hugging Face folders as checkpoints: ``config.json`` and one or several safetensors files."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from memspec_ros.errors import ModelFormatError, ModelNotFoundError, UnsupportedModelError
+from memspec_ros.models.decoder_config import DecoderConfig
+from memspec_ros.models.matrices import DenseMatrix, Matrix
+from memspec_ros.models.safetensors_header import TensorEntry, read_header
+from memspec_ros.models.tensor_shapes import tensor_shapes
+from memspec_ros.models.tokenizer_files import read_json
+
+SINGLE_FILE = 'model.safetensors'
+INDEX_FILE = 'model.safetensors.index.json'
+FINGERPRINT_BYTES = 4096  # of each tensor
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+class SafetensorsFolder:
+    """A folder with a model of the Llama or Qwen2 family, in floats.
+
+    Headers are read at once, tensors when they are asked for, from whichever shard has them.
+
+    :raises ModelNotFoundError: the folder, its config.json or a shard is missing.
+    :raises ModelFormatError: a file is damaged.
+    :raises UnsupportedModelError: another architecture, or quantised weights.
+    """
+
+    is_4bit = False
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder
+        document = read_json(folder / 'config.json')
+        if not document:
+            raise ModelNotFoundError(f'{folder} has no config.json; a model folder needs '
+                                     'config.json, tokenizer.json and safetensors files')
+        self.config = DecoderConfig.from_hf(document, source=str(folder / 'config.json'))
+        if 'quantization_config' in document:
+            method = document['quantization_config'].get('quant_method')
+            raise UnsupportedModelError(f'{folder}: weights are quantised ({method}), which is '
+                                        'not read from safetensors; give the model in floats, '
+                                        'or as GGUF')
+        self._shapes = tensor_shapes(self.config)
+        self._shards = {path: read_header(path) for path in shard_paths(folder)}
+        self._entries = {entry.name: (path, entry) for path, header in self._shards.items()
+                         for entry in header.entries}
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all tensors as stored."""
+        return sum(header.num_weight_bytes for header in self._shards.values())
+
+    def matrix(self, name: str) -> Matrix:
+        """Return a weight matrix in its stored precision."""
+        return DenseMatrix(data=self._read(name))
+
+    def vector(self, name: str) -> torch.Tensor:
+        """Return a norm or bias as float32."""
+        return self._read(name).float()
+
+    def fingerprint(self) -> str:
+        """Return a hash of configuration, headers and the beginning of every tensor."""
+        return fingerprint(self.path)
+
+    def _read(self, name: str) -> torch.Tensor:
+        if name not in self._entries:
+            raise ModelFormatError(f"{self.path}: tensor '{name}' is missing from "
+                                   f'{len(self._shards)} safetensors files')
+        path, entry = self._entries[name]
+        if entry.shape != self._shapes[name] or entry.dtype not in FLOATS:
+            raise ModelFormatError(f"{path}: tensor '{name}' is {entry.dtype} of shape "
+                                   f'{list(entry.shape)}; expected floats of 16 or 32 bits of '
+                                   f'shape {list(self._shapes[name])}')
+        raw = np.fromfile(path, dtype=np.uint8, count=entry.num_bytes, offset=entry.start)
+        return torch.from_numpy(raw).view(entry.dtype).view(entry.shape)
+
+
+def shard_paths(folder: Path) -> list[Path]:
+    """Return the safetensors files of a folder, by its index where there is one.
+
+    :raises ModelFormatError: the index does not map tensors to files.
+    """
+    index = read_json(folder / INDEX_FILE).get('weight_map', {})
+    if not isinstance(index, dict) or not all(isinstance(name, str) for name in index.values()):
+        raise ModelFormatError(f'{folder / INDEX_FILE}: weight_map must map tensors to files')
+    return sorted({folder / Path(name).name for name in index.values()}) or [folder / SINGLE_FILE]
+
+
+def fingerprint(folder: Path) -> str:
+    """Return a hash of a folder's configuration, headers and the beginning of every tensor.
+
+    :raises ModelError: a file is missing or damaged.
+    """
+    digest = hashlib.sha256((folder / 'config.json').read_bytes())
+    for path in shard_paths(folder):
+        header = read_header(path)
+        digest.update(header.raw)
+        for entry in header.entries:
+            digest.update(_beginning(path, entry))
+    return digest.hexdigest()
+
+
+def _beginning(path: Path, entry: TensorEntry) -> bytes:
+    with path.open('rb') as file:
+        file.seek(entry.start)
+        return file.read(min(entry.num_bytes, FINGERPRINT_BYTES))
