@@ -23,6 +23,7 @@ class Surroundings:
     :param context_tokens: recent tokens that a draft looks at.
     :param vocab_size: rows of the target's logits; ``hidden_size`` the width of its states.
     :param embedding: the target's table [vocab_size, hidden_size]; None when only sizes matter.
+    :param tokenizer_checksum: content of the target's tokens; '' when it is not known yet.
     """
 
     form: str
@@ -31,6 +32,7 @@ class Surroundings:
     hidden_size: int
     embedding: torch.Tensor | None = None
     device: str = 'cpu'
+    tokenizer_checksum: str = ''
 
 
 class DraftKind(Protocol):

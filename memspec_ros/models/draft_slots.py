@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import torch
 
 from memspec_ros.boundaries import Draft
-from memspec_ros.errors import LoadError, ModelFormatError
+from memspec_ros.errors import LoadError, ModelFormatError, TokenizerMismatchError
 from memspec_ros.models.draft_content import DraftContent
 from memspec_ros.models.draft_file import OUTPUT_TOKEN_IDS
 from memspec_ros.models.draft_kinds import Surroundings
@@ -88,6 +88,7 @@ class DraftSlots:
         slot.held = None
         self._num_reads[index] += 1
         content = self._set.open(name)
+        self._check_tokenizer(content)
         if self._set.memory_bytes(content) > self._memory.shape[1]:
             raise LoadError(f"draft '{name}' needs {self._set.memory_bytes(content)} bytes of KV "
                             f'cache; a slot has {self._memory.shape[1]}')
@@ -105,6 +106,13 @@ class DraftSlots:
         views = self._slots[slot].views(self._set.layout(content))
         return self._set.kind(content).make(content, views, self._memory[slot],
                                             self._surroundings)
+
+    def _check_tokenizer(self, content: DraftContent) -> None:
+        own, target = content.tokenizer_checksum, self._surroundings.tokenizer_checksum
+        if own and target and own != target:
+            raise TokenizerMismatchError(
+                f"draft '{content.name}': {content.parts[0].path} was made for tokens of content "
+                f"{own[:12]}; the target's have {target[:12]}")
 
     def _check_token_ids(self, content: DraftContent, views: Mapping[str, torch.Tensor]) -> None:
         token_ids = views.get(OUTPUT_TOKEN_IDS)

@@ -7,7 +7,12 @@ import contextlib
 import pytest
 import torch
 
-from memspec_ros.errors import LoadError, ModelFormatError, ModelNotFoundError
+from memspec_ros.errors import (
+    LoadError,
+    ModelFormatError,
+    ModelNotFoundError,
+    TokenizerMismatchError,
+)
 from memspec_ros.models.draft_content import open_draft_file
 from memspec_ros.models.draft_file import read_draft_weights
 from memspec_ros.models.draft_kinds import Surroundings
@@ -187,6 +192,17 @@ def test_a_vocabulary_map_beyond_the_target_is_refused(paths):
     slots = make_slots(paths, vocab_size=30)
     with pytest.raises(LoadError, match=r'map has tokens 0 to 39; the target has 0 to 29'):
         load(slots, 'b', 0)
+
+
+def test_a_draft_for_other_tokens_is_refused_at_its_load(tmp_path):
+    paths = [tmp_path / 'mine', tmp_path / 'other']
+    for path, checksum in zip(paths, ('ab' * 32, 'cd' * 32), strict=True):
+        write_tiny_draft(path, tokenizer_checksum=checksum)
+    slots = make_slots(paths, tokenizer_checksum='ab' * 32)
+    load(slots, 'mine', 0)
+    with pytest.raises(TokenizerMismatchError, match=r"draft 'other': .*other was made for tokens "
+                       r"of content cdcdcdcdcdcd; the target's have abababababab"):
+        load(slots, 'other', 0)
 
 
 def test_tensors_that_are_not_the_architecture_s_are_told(paths):
