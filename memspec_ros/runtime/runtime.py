@@ -146,7 +146,7 @@ class MemSpecRuntime:
         run = self._start(prepared)
         try:
             reason = self._run(run, prepared, on_progress, should_stop)
-            error = (STOP_CODES.get(reason, ErrorCode.NONE), '')
+            error = _stopped(reason, run.generation.num_output)
         except Exception as failure:  # the node must go on serving, whatever a goal met
             # The KV cache may hold rejected proposals now: nothing of it is reused.
             self._prefill.forget()
@@ -271,6 +271,11 @@ class MemSpecRuntime:
             self._reset_wanted = False
             self._prefill.forget()
             self._parts.controller.reset()
+
+
+def _stopped(reason: FinishReason, num_output: int) -> tuple[ErrorCode, str]:
+    code = STOP_CODES.get(reason, ErrorCode.NONE)
+    return code, f'{reason.name.lower()} after {num_output} tokens' if code else ''
 
 
 def _described(failure: Exception) -> tuple[ErrorCode, str]:

@@ -17,6 +17,7 @@ from memspec_ros.models.target_description import TargetDescription, describe_ta
 from memspec_ros.runtime.budget import Budget, Needs, make_budget
 from memspec_ros.runtime.memory import available
 from memspec_ros.runtime.plan import PoolDraft
+
 MB = 1_000_000
 
 
@@ -71,9 +72,10 @@ def survey(settings: Settings) -> Survey:
 
 
 def _draft_set(pool: Pool | None, surroundings: Surroundings) -> DraftSet:
-    entries = pool.drafts if pool else ()
-    expected = {entry.name: _expected_bytes(entry, surroundings) for entry in entries}
-    return DraftSet({entry.name: partial(open_entry, pool, entry) for entry in entries},
+    if pool is None:
+        return DraftSet({}, surroundings)
+    expected = {entry.name: _expected_bytes(entry, surroundings) for entry in pool.drafts}
+    return DraftSet({entry.name: partial(open_entry, pool, entry) for entry in pool.drafts},
                     surroundings, expected_bytes=expected)
 
 
