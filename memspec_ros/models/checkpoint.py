@@ -13,6 +13,7 @@ from memspec_ros.errors import ModelNotFoundError
 from memspec_ros.models.decoder import Decoder
 from memspec_ros.models.gguf_file import GgufFile
 from memspec_ros.models.safetensors_folder import SafetensorsFolder
+from memspec_ros.models.tokenizer import Tokenizer
 from memspec_ros.models.weights import Checkpoint, load_weights
 
 
@@ -30,6 +31,12 @@ class ModelFile(Checkpoint, Protocol):
     @property
     def is_4bit(self) -> bool:
         """Whether its layers are stored in 4 bits."""
+
+    def load_tokenizer(self) -> Tokenizer:
+        """Return the tokenizer that comes with the model.
+
+        :raises ModelError: there is none, it is damaged, or of a kind that is not read.
+        """
 
     def fingerprint(self) -> str:
         """Return a hash that tells models apart: of the headers and each tensor's beginning."""

@@ -18,8 +18,10 @@ from memspec_ros.errors import ModelFormatError, UnsupportedModelError
 from memspec_ros.models.gguf_blocks import UNPACKERS
 from memspec_ros.models.gguf_config import read_config
 from memspec_ros.models.gguf_header import TensorInfo, read_header
+from memspec_ros.models.gguf_tokenizer import make_tokenizer
 from memspec_ros.models.matrices import DenseMatrix, Matrix
 from memspec_ros.models.tensor_shapes import tensor_shapes
+from memspec_ros.models.tokenizer import Tokenizer
 
 FINGERPRINT_BYTES = 4096  # of each tensor
 
@@ -75,6 +77,10 @@ class GgufFile:
     def vector(self, name: str) -> torch.Tensor:
         """Return a norm or bias as float32."""
         return torch.from_numpy(self._floats(self._find(name)))
+
+    def load_tokenizer(self) -> Tokenizer:
+        """Return the tokenizer that the metadata describe. Raises as make_tokenizer."""
+        return make_tokenizer(self.header)
 
     def fingerprint(self) -> str:
         """Return a hash of the header and of the beginning of every tensor."""

@@ -15,7 +15,8 @@ from memspec_ros.models.decoder_config import DecoderConfig
 from memspec_ros.models.matrices import DenseMatrix, Matrix
 from memspec_ros.models.safetensors_header import TensorEntry, read_header
 from memspec_ros.models.tensor_shapes import tensor_shapes
-from memspec_ros.models.tokenizer_files import read_json
+from memspec_ros.models.tokenizer import Tokenizer
+from memspec_ros.models.tokenizer_files import load_tokenizer, read_json
 
 SINGLE_FILE = 'model.safetensors'
 INDEX_FILE = 'model.safetensors.index.json'
@@ -64,6 +65,10 @@ class SafetensorsFolder:
     def vector(self, name: str) -> torch.Tensor:
         """Return a norm or bias as float32."""
         return self._read(name).float()
+
+    def load_tokenizer(self) -> Tokenizer:
+        """Return the tokenizer of the folder. Raises as tokenizer_files.load_tokenizer."""
+        return load_tokenizer(self.path)
 
     def fingerprint(self) -> str:
         """Return a hash of configuration, headers and the beginning of every tensor."""

@@ -24,9 +24,8 @@ from memspec_ros.models.row_decoders import NativeRow, RowDecoder, TorchRow
 from memspec_ros.models.safetensors_folder import fingerprint
 from memspec_ros.models.target_description import (
     NATIVE,
-    TRANSFORMERS,
     TargetDescription,
-    describe_target,
+    inspect_target,
 )
 from memspec_ros.models.tokenizer import Tokenizer
 from memspec_ros.models.tokenizer_files import load_tokenizer
@@ -81,20 +80,22 @@ def load_target(settings: TargetSettings, *, report: Report = lambda _: None,
     :raises ModelError: a file is missing, damaged, or of an architecture that nothing serves.
     :raises DependencyError: the architecture needs transformers, which is not installed.
     """
-    found = describe_target(settings, roots)
+    found, file = inspect_target(settings, roots)
     torch.set_num_threads(num_threads(settings))
     report(f'tokenizer of {found.name}')
-    tokenizer = load_tokenizer(resolve(settings.tokenizer, roots) if settings.tokenizer
-                               else found.path)
+    if settings.tokenizer:
+        tokenizer = load_tokenizer(resolve(settings.tokenizer, roots))
+    else:
+        tokenizer = load_tokenizer(found.path) if file is None else file.load_tokenizer()
     if tokenizer.vocab_size > found.vocab_size:
         raise ModelFormatError(f'{found.path}: the tokenizer has {tokenizer.vocab_size} tokens, '
                                f'the model {found.vocab_size}')
     report(f'target {found.name} ({found.architecture}, {found.dtype}, {found.backend} on '
            f'{found.device}): weights {found.weight_bytes / 1e6:.0f} MB, KV cache of '
            f'{found.context_tokens} tokens {found.kv_bytes / 1e6:.0f} MB')
-    if found.backend == TRANSFORMERS:
+    if file is None:
         return _load_transformers(found, tokenizer)
-    return _load_fast(settings, found, tokenizer)
+    return _load_fast(settings, found, file, tokenizer)
 
 
 def num_threads(settings: TargetSettings) -> int:
@@ -102,9 +103,8 @@ def num_threads(settings: TargetSettings) -> int:
     return settings.num_threads or len(os.sched_getaffinity(0))
 
 
-def _load_fast(settings: TargetSettings, found: TargetDescription,
+def _load_fast(settings: TargetSettings, found: TargetDescription, file: ModelFile,
                tokenizer: Tokenizer) -> LoadedTarget:
-    file = open_checkpoint(found.path)
     make = _native_row if found.backend == NATIVE else _torch_row
     row, num_bytes = make(settings, file, found)
     _release_pages(file)

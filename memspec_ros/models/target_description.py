@@ -63,15 +63,25 @@ def describe_target(settings: TargetSettings,
     :raises ConfigError: no model is named, or ``cuda`` is asked for where there is none.
     :raises ModelError: the file is missing, damaged, or of an architecture that nothing serves.
     """
+    return inspect_target(settings, roots)[0]
+
+
+def inspect_target(settings: TargetSettings, roots: Sequence[Path] = (),
+                   ) -> tuple[TargetDescription, ModelFile | None]:
+    """Return the description and the opened file, None when transformers is to read it.
+
+    Raises as :func:`describe_target`.
+    """
     path = resolve(settings.model, roots)
     device = choose_device(settings.device)
     if settings.backend != TRANSFORMERS:
         try:
-            return _describe_fast(settings, open_checkpoint(path), device)
+            file = open_checkpoint(path)
+            return _describe_fast(settings, file, device), file
         except UnsupportedModelError:
             if settings.backend == 'fast' or not path.is_dir():
                 raise
-    return _describe_transformers(settings, path, read_hub_config(path), device)
+    return _describe_transformers(settings, path, read_hub_config(path), device), None
 
 
 def choose_device(wanted: str) -> str:
