@@ -34,10 +34,9 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 
-from memspec_ros.atomic_file import written_beside
 from memspec_ros.errors import DataError
+from memspec_ros.models.safetensors_writer import write_safetensors
 from memspec_ros.replay.goal_table import GoalTable
 
 FORMAT = 'memspec-trace-1'
@@ -95,9 +94,7 @@ class AcceptanceTable:
 
         :raises DataError: the disk refuses it.
         """
-        data = save(self._tensors(), self._metadata())
-        with written_beside(path) as file:
-            file.write(data)
+        write_safetensors(path, self._tensors(), self._metadata())
 
     def _tensors(self) -> dict[str, torch.Tensor]:
         domains = self._domains()

@@ -19,16 +19,15 @@ target file's SHA-256. Files are written beside and renamed.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from memspec_ros.errors import DataError
+from memspec_ros.models.safetensors_writer import write_safetensors
 
 FORMAT = 'memspec-corpus-1'
 
@@ -67,23 +66,7 @@ def write_corpus(path: Path, conversations: Sequence[Conversation], *, target: s
         tensors['states'] = torch.cat(states)
     metadata = {'format': FORMAT, 'target': target, 'domains': json.dumps(domains),
                 'ids': json.dumps([item.id for item in conversations])}
-    write_tensors(path, tensors, metadata)
-
-
-def write_tensors(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
-    """Write a safetensors file beside ``path`` and rename it there.
-
-    :raises DataError: the disk refuses it (full, read-only).
-    """
-    beside = path.with_name(f'.{path.name}.{os.getpid()}.part')
-    try:
-        save_file(tensors, beside, metadata)
-        with beside.open('rb') as file:
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except (OSError, SafetensorError) as error:
-        beside.unlink(missing_ok=True)
-        raise DataError(f'{path} cannot be written: {error}') from error
+    write_safetensors(path, tensors, metadata)
 
 
 def read_corpus(path: Path, *, target: str = '') -> list[Conversation]:

@@ -1,6 +1,6 @@
 # Copyright 2026 The memspec_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""A feature-conditioned draft proposes what its teacher-forced table says, wherever it is asked."""
+"""A feature-conditioned draft proposes what its teacher-forced table says, anywhere."""
 
 import dataclasses
 import random
@@ -167,5 +167,5 @@ def test_an_unknown_setting_is_named():
 
 
 def test_heads_must_divide_the_width():
-    with pytest.raises(ModelFormatError, match='width 10 .* 4 heads'):
+    with pytest.raises(ModelFormatError, match=r'width 10 .* 4 heads'):
         FeatureConfig(hidden_size=8, rows=4, width=10)

@@ -87,7 +87,7 @@ def test_a_killed_run_ends_in_the_same_bytes(tmp_path, monkeypatch):
 
 
 def test_a_checkpoint_of_other_options_is_refused(tmp_path, monkeypatch):
-    def stop(self, batch, step, *rest):
+    def stop(self, _batch, step, *_rest):
         self._step = step
         self._save()
         raise KeyboardInterrupt
@@ -103,7 +103,7 @@ def test_a_checkpoint_of_other_options_is_refused(tmp_path, monkeypatch):
 
 def test_a_damaged_checkpoint_is_refused(tmp_path):
     (tmp_path / 'general.checkpoint').write_bytes(b'not a checkpoint')
-    with pytest.raises(DataError, match='general.checkpoint is damaged'):
+    with pytest.raises(DataError, match=r'general\.checkpoint is damaged'):
         make_distiller(tmp_path).general()
 
 

@@ -10,13 +10,13 @@ from memspec_ros.training.trained_target import TrainedTarget
 
 CONFIG = DecoderConfig(family='llama', vocab_size=40, hidden_size=16, intermediate_size=24,
                        num_layers=2, num_heads=4, num_kv_heads=2, head_dim=4,
-                       max_context_tokens=256, tied_head=True)
+                       max_context_tokens=256)
 
 
 class TinyTokenizer:
-    """Tokens are characters' code points modulo the vocabulary; token 1 ends an answer."""
+    """Tokens are characters' code points modulo the vocabulary; token 3 ends an answer."""
 
-    end_ids = frozenset({1})
+    end_ids = frozenset({3})
     vocab_size = CONFIG.vocab_size
 
     def encode_chat(self, messages):
@@ -42,7 +42,7 @@ def make_weights(seed=0):
         gate_up=matrix(2 * config.intermediate_size, config.hidden_size),
         down=matrix(config.hidden_size, config.intermediate_size)) for _ in range(2))
     return DecoderWeights(embedding=embedding, layers=layers, final_norm=ones,
-                          head=DenseLinear(embedding), dtype='fp32')
+                          head=matrix(config.vocab_size, config.hidden_size), dtype='fp32')
 
 
 def make_target(seed=0):
