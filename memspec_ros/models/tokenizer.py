@@ -56,11 +56,6 @@ class Tokenizer:
         """Whether chats can be rendered; without, only raw prompts are served."""
         return self._chat_template is not None
 
-    @property
-    def has_chat_template(self) -> bool:
-        """Whether the model was trained to chat, so that :meth:`encode_chat` works."""
-        return self._chat_template is not None
-
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text; special tokens written out in it are recognised."""
         return self._backend.encode(text, add_special_tokens=False).ids
