@@ -29,6 +29,7 @@ from memspec_ros.training.corpus_job import (
 from memspec_ros.training.prompts import read_prompts
 from memspec_ros.training.robot_prompts import robot_prompts
 
+END = frozenset({36})
 OPTIONS = CorpusOptions(max_new_tokens=30, num_rows=4, part_prompts=5, keep_states=True)
 
 
@@ -51,7 +52,7 @@ def make_job(folder, options=OPTIONS, target='f' * 64, prompts=None):
 
 def finish(job):
     for part in job.missing():
-        job.make(part, make_decoder(), frozenset({3}))
+        job.make(part, make_decoder(), END)
     job.join()
 
 
@@ -65,7 +66,7 @@ def greedy_reference(prompt):
         logits, hidden = decoder.forward(tokens, kv_cache, 1)
         states.append(hidden[0])
         output.append(int(logits[0, -1].argmax()))
-        if output[-1] == 3:
+        if output[-1] in END:
             break
         tokens = torch.tensor([[output[-1]]])
     return tuple(output), torch.cat(states)
@@ -105,13 +106,13 @@ def test_sampled_tokens_do_not_depend_on_the_batch():
 def test_an_interrupted_job_ends_in_the_same_bytes(tmp_path):
     finish(make_job(tmp_path / 'whole'))
     first = make_job(tmp_path / 'resumed')
-    first.make(2, make_decoder(), frozenset({3}))
+    first.make(2, make_decoder(), END)
 
     def stop(_num_tokens):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        first.make(0, make_decoder(), frozenset({3}), stop)
+        first.make(0, make_decoder(), END, stop)
     again = make_job(tmp_path / 'resumed')
     assert again.missing() == [0, 1, 3]
     finish(again)
@@ -129,10 +130,10 @@ job = scene.make_job(Path({folder!r}))
 steps = []
 def on_step(num_tokens):
     steps.append(num_tokens)
-    if len(steps) == 25:
+    if len(steps) == 50:
         os.kill(os.getpid(), signal.SIGKILL)
 for part in job.missing():
-    job.make(part, scene.make_decoder(), frozenset({{3}}), on_step)
+    job.make(part, scene.make_decoder(), scene.END, on_step)
 job.join()
 """
 
