@@ -5,14 +5,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from memspec_ros.config import Settings
 from memspec_ros.models.draft_kinds import Surroundings
 from memspec_ros.models.draft_set import DraftSet
 from memspec_ros.models.model_reference import resolve
-from memspec_ros.models.pool import Pool, PoolEntry, load_pool
-from memspec_ros.models.pool_files import open_entry
+from memspec_ros.models.pool import Pool, load_pool
+from memspec_ros.models.pool_files import openers
 from memspec_ros.models.target_description import TargetDescription, describe_target
 from memspec_ros.runtime.budget import Budget, Needs, make_budget
 from memspec_ros.runtime.memory import available
@@ -74,21 +73,20 @@ def survey(settings: Settings) -> Survey:
 def _draft_set(pool: Pool | None, surroundings: Surroundings) -> DraftSet:
     if pool is None:
         return DraftSet({}, surroundings)
-    expected = {entry.name: _expected_bytes(entry, surroundings) for entry in pool.drafts}
-    return DraftSet({entry.name: partial(open_entry, pool, entry) for entry in pool.drafts},
-                    surroundings, expected_bytes=expected)
-
-
-def _expected_bytes(entry: PoolEntry, surroundings: Surroundings) -> int:
-    """Guess what a draft takes in a slot while its file is not there, from the pool's word."""
-    stored = {'fp32': 4.0, 'fp16': 2.0, 'bf16': 2.0, 'int8': 1.0, 'int4': 0.5}[entry.dtype]
-    in_slot = 4.0 if surroundings.form == 'fp32' else 2.0
-    return int(entry.num_bytes * in_slot / stored)
+    expected = {entry.name: entry.expected_slot_bytes(surroundings.form)
+                for entry in pool.drafts}
+    return DraftSet(openers(pool), surroundings, expected_bytes=expected)
 
 
 def _needs(settings: Settings, target: TargetDescription, drafts: DraftSet) -> Needs:
     return Needs(
         target_weights_bytes=target.weight_bytes, target_kv_bytes=target.kv_bytes,
         workspace_bytes=target.workspace_bytes, slot_bytes=drafts.slot_bytes,
-        draft_memory_bytes=drafts.slot_memory_bytes, shared_bytes=drafts.staging_bytes,
+        draft_memory_bytes=drafts.slot_memory_bytes,
+        shared_bytes=drafts.staging_bytes + _embedding_bytes(target, drafts),
         num_drafts=len(drafts.names), headroom_bytes=int(settings.runtime.headroom_mb * MB))
+
+
+def _embedding_bytes(target: TargetDescription, drafts: DraftSet) -> int:
+    """Return what the target's table takes again, in float32, for drafts that borrow it."""
+    return 4 * target.vocab_size * target.hidden_size if drafts.names else 0
