@@ -77,7 +77,7 @@ def _rounded(num_bytes: int) -> int:
 
 
 def _map_memory(num_bytes: int) -> torch.Tensor:
-    memory = mmap.mmap(-1, num_bytes)
+    memory = mmap.mmap(-1, num_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, 'MADV_HUGEPAGE'):
         memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=torch.uint8)

@@ -71,6 +71,7 @@ __attribute__((noinline)) void add_coded(
   const ptrdiff_t stride = rows.stride / kCodeGroup;
   const int parts = matrix.group / kCodeGroup;
   const uint8_t * data = panel_data(matrix, panel);
+  const ptrdiff_t ahead = panel_bytes(matrix);  // the next panel, fetched meanwhile
   const int num_groups = matrix.columns / kCodeGroup;
   for (int group = 0; group < num_groups; ) {
     const uint8_t * numbers = data + Codes::kStep * parts;
@@ -83,6 +84,9 @@ __attribute__((noinline)) void add_coded(
     }
     for (int part = 0; part < parts; ++part, ++group, data += Codes::kStep) {
       I dots[M][kVectors];
+      for (int line = 0; line < Codes::kStep / kLineBytes + 1; ++line) {
+        __builtin_prefetch(data + ahead + line * kLineBytes);
+      }
       Codes::template dot<M>(data, rows, group, dots);
 #pragma GCC unroll 8
       for (int m = 0; m < M; ++m) {
