@@ -24,7 +24,7 @@ class DeviceProfile:
     :param catch_up_s: a draft's pass over what it missed: fixed part, and per missed token.
     :param free_catch_up: drafts that have no states to catch up with.
     :param load_s: a load by draft; '' is the default.
-    :param prediction_s: a scheduling point with a predictor; ``scheduling_s`` without.
+    :param prediction_s: a prediction.
     :param load_slowdown: how much longer an iteration takes while a draft loads; 1 is no longer.
     """
 
@@ -37,7 +37,6 @@ class DeviceProfile:
     free_catch_up: tuple[str, ...] = ('ngram',)
     context_tokens: int = 256
     prediction_s: float = 0.0
-    scheduling_s: float = 0.0
     load_slowdown: float = 1.0
     source: str = ''
 

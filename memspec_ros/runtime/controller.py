@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from memspec_ros.boundaries import Clock, IterationExecutor, IterationOutcome, TokenContext
@@ -44,6 +45,7 @@ class Controller:
         draft_cache.observe_loads(cost_model.measure_load)
         self._policy = make_policy(settings)
         self._wanted: tuple[RuntimeSettings, Policy | None] = settings, None
+        self._is_policy_given = False
         self._active = ''
         self._plan = Plan(ranking=always_resident, scores={})
         self._point = 0
@@ -70,9 +72,15 @@ class Controller:
         :raises ConfigError: the policy cannot be made.
         """
         self._draft_cache.check_capacity(settings.cache_capacity)
-        policy = self._make_policy(settings) \
-            if _policy_settings(settings) != _policy_settings(self._settings) else None
+        is_other = _policy_settings(settings) != _policy_settings(self._settings)
+        policy = self._make_policy(settings) if is_other or self._is_policy_given else None
+        self._is_policy_given = False
         self._wanted = settings, policy
+
+    def use_policy(self, policy: Policy) -> None:
+        """Take a policy that no setting names (an oracle) from the next scheduling point on."""
+        self._is_policy_given = True
+        self._wanted = replace(self._wanted[0]), policy
 
     def reset(self) -> None:
         """Empty the draft cache and forget what was learnt about drafts; times stay."""

@@ -72,8 +72,14 @@ class ThreadLoader:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[LoadEvent] = queue.SimpleQueue()
         self._in_flight: dict[str, _Job] = {}
+        self._is_reading = False
         self._thread = threading.Thread(target=self._run, name='draft-loader', daemon=True)
         self._thread.start()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the thread reads a draft at this moment."""
+        return self._is_reading
 
     def set_bandwidth(self, load_bandwidth_mb_s: float) -> None:
         """Change the cap, for loads in flight too."""
@@ -126,7 +132,10 @@ class ThreadLoader:
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            self._events.put(self._load(job))
+            self._is_reading = True
+            event = self._load(job)
+            self._is_reading = False
+            self._events.put(event)
 
     def _load(self, job: _Job) -> LoadEvent:
         started_s = time.perf_counter()

@@ -259,3 +259,12 @@ def test_loads_and_catch_ups_are_timed_for_the_cost_model():
             bench.loader.finish('math', seconds=0.25)
     assert cost_model.load_s('math') == 0.25
     assert cost_model.catch_up_s('math') == pytest.approx(0.004)
+
+
+def test_a_policy_that_no_setting_names_takes_over_at_the_next_point():
+    bench = Bench(ranked('code', awaited='code'))
+    other = ScriptedPolicy(bench.clock, ranked('math', awaited='math'))
+    bench.controller.use_policy(other)
+    assert bench.run(2).calls[0] == ('math', 3)
+    bench.controller.apply(bench.settings)
+    assert bench.run(2).calls[0] == ('code', 3)

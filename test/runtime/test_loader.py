@@ -56,8 +56,10 @@ def test_a_load_ends_with_an_event(make_loader):
     loader.start('code', 1)
     assert source.started.wait(LIMIT_S)
     assert loader.poll() == []
+    assert loader.is_reading
     source.gate.set()
     event = loader.wait()
+    assert not loader.is_reading
     assert (event.draft, event.slot, event.error, event.cancelled) == ('code', 1, '', False)
     assert event.seconds >= 0.0
     assert source.num_chunks == 2
