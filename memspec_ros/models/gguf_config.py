@@ -92,4 +92,5 @@ class _MetadataReader:
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise ModelFormatError(f"metadata '{self._family}.{key}' is {value!r}, expected a "
                                    'number')
-        return float(value)
+        # Stored as float32: the shortest decimal of it is what was meant (1e-05).
+        return float(str(np.float32(value)))
