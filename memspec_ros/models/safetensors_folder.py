@@ -44,10 +44,8 @@ class SafetensorsFolder:
                                      'config.json, tokenizer.json and safetensors files')
         self.config = DecoderConfig.from_hf(document, source=str(folder / 'config.json'))
         if 'quantization_config' in document:
-            method = document['quantization_config'].get('quant_method')
-            raise UnsupportedModelError(f'{folder}: weights are quantised ({method}), which is '
-                                        'not read from safetensors; give the model in floats, '
-                                        'or as GGUF')
+            raise UnsupportedModelError(f'{folder}: weights are quantised, which is not read from '
+                                        'safetensors; give the model in floats, or as GGUF')
         self._shapes = tensor_shapes(self.config)
         self._shards = {path: read_header(path) for path in shard_paths(folder)}
         self._entries = {entry.name: (path, entry) for path, header in self._shards.items()
