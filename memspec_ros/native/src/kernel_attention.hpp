@@ -21,10 +21,21 @@ namespace
 inline F load_kv(const float * p) {return Simd::load(p);}
 inline F load_kv(const uint16_t * p) {return Simd::load_half(p);}
 
-// Scores of Q queries and 32 positions.
+// Ask for the 32 elements from p on, which the next step needs.
+template<class Element>
+inline void fetch_32(const Element * p)
+{
+  __builtin_prefetch(p);
+  if (sizeof(Element) == 4) {
+    __builtin_prefetch(p + 16);
+  }
+}
+
+// Scores of Q queries and 32 positions. Meanwhile 32 * head_dim elements from `next` on come.
 template<class Element, int Q>
 inline void score_32(
-  const Element * keys, int head_dim, const float * const * queries, float (* scores)[kChunk])
+  const Element * keys, const Element * next, int head_dim, const float * const * queries,
+  float (* scores)[kChunk])
 {
   constexpr int kParts = 2 * kVectors;
   F sums[Q][kParts];
@@ -35,6 +46,7 @@ inline void score_32(
   }
   const Element * blocks[2] = {keys, keys + kKeyBlock * head_dim};
   for (int d = 0; d < head_dim; ++d) {
+    fetch_32(next + d * 32);
     F key[kParts];
     for (int part = 0; part < kParts; ++part) {
       key[part] = load_kv(
@@ -69,7 +81,7 @@ inline void weigh(float * scores, int count, float * stats)
       largest.part[v] = Simd::max(largest.part[v], x);
     }
   }
-  stats[0] = max16(largest);
+  stats[0] = Simd::max16(largest.part);
   Sixteen total;
   for (int v = 0; v < kVectors; ++v) {
     total.part[v] = Simd::zero();
@@ -86,13 +98,14 @@ inline void weigh(float * scores, int count, float * stats)
       total.part[v] = Simd::add(total.part[v], weight);
     }
   }
-  stats[1] = sum16(total);
+  stats[1] = Simd::sum16(total.part);
 }
 
-// Weighted sums of `count` values, dimensions [first, first + 16 * B).
+// Weighted sums of `count` values, dimensions [first, first + 16 * B). Meanwhile 32 * count
+// elements from `next` on come.
 template<class Element, int Q, int B>
 inline void mix_part(
-  const Element * values, int head_dim, int count, int first, float (* weights)[kChunk],
+  const Element * values, const Element * next, int head_dim, int count, int first, float (* weights)[kChunk],
   const PartialView * partials)
 {
   constexpr int kParts = B * kVectors;
@@ -103,6 +116,7 @@ inline void mix_part(
     }
   }
   for (int p = 0; p < count; ++p) {
+    fetch_32(next + p * 32);
     F value[kParts];
     for (int part = 0; part < kParts; ++part) {
       value[part] = load_kv(values + p * head_dim + first + part * kLanes);
@@ -138,17 +152,19 @@ void attend_queries(
   float scores[Q][kChunk];
   for (int i = 0; i < most; i += 32) {
     float (* place)[kChunk] = reinterpret_cast<float (*)[kChunk]>(scores[0] + i);
-    score_32<Element, Q>(keys + i * ptrdiff_t{head_dim}, head_dim, queries, place);
+    const ptrdiff_t first = i * ptrdiff_t{head_dim};
+    score_32<Element, Q>(keys + first, values + first, head_dim, queries, place);
   }
   for (int q = 0; q < Q; ++q) {
     weigh(scores[q], counts[q], partials[q].stats);
   }
   int first = 0;
   for (; first + 32 <= head_dim; first += 32) {
-    mix_part<Element, Q, 2>(values, head_dim, most, first, scores, partials);
+    const Element * next = keys + kChunk * (head_dim + first);  // the next chunk's keys
+    mix_part<Element, Q, 2>(values, next, head_dim, most, first, scores, partials);
   }
   if (first < head_dim) {
-    mix_part<Element, Q, 1>(values, head_dim, most, first, scores, partials);
+    mix_part<Element, Q, 1>(values, values, head_dim, most, first, scores, partials);
   }
 }
 

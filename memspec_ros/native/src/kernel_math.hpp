@@ -28,47 +28,6 @@ struct Sixteen
   F part[kVectors];
 };
 
-inline Sixteen load16(const float * p)
-{
-  Sixteen x;
-  for (int v = 0; v < kVectors; ++v) {
-    x.part[v] = Simd::load(p + v * kLanes);
-  }
-  return x;
-}
-
-inline void store16(float * p, const Sixteen & x)
-{
-  for (int v = 0; v < kVectors; ++v) {
-    Simd::store(p + v * kLanes, x.part[v]);
-  }
-}
-
-// Fold 16 lanes pairwise: lane i with i + 8, then with i + 4, ...
-inline float sum16(const Sixteen & x)
-{
-  float lanes[16];
-  store16(lanes, x);
-  for (int width = 8; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) {
-      lanes[i] += lanes[i + width];
-    }
-  }
-  return lanes[0];
-}
-
-inline float max16(const Sixteen & x)
-{
-  float lanes[16];
-  store16(lanes, x);
-  for (int width = 8; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) {
-      lanes[i] = lanes[i] > lanes[i + width] ? lanes[i] : lanes[i + width];
-    }
-  }
-  return lanes[0];
-}
-
 // e^x within 2 units in the last place; x below -87 gives about 1e-38.
 // x = n ln 2 + r, and e^r by its Taylor polynomial for |r| <= ln 2 / 2.
 inline F exponential(F x)
@@ -113,7 +72,7 @@ inline void quantise_group(const float * values, int8_t * codes, float * scale, 
       magnitude(Simd::load(values + v * kLanes)),
       magnitude(Simd::load(values + 16 + v * kLanes)));
   }
-  const float limit = max16(largest);
+  const float limit = Simd::max16(largest.part);
   const float inverse = limit > 1e-30f ? 127.0f / limit : 0.0f;
   float rounded[kCodeGroup];
   for (int i = 0; i < kCodeGroup; i += kLanes) {
@@ -153,7 +112,7 @@ void rms_norm(const float * input, const float * weight, float epsilon, int colu
       squares.part[v] = Simd::fma(x, x, squares.part[v]);
     }
   }
-  const float mean = sum16(squares) / static_cast<float>(columns);
+  const float mean = Simd::sum16(squares.part) / static_cast<float>(columns);
   const F factor = Simd::set(1.0f / __builtin_sqrtf(mean + epsilon));
   for (int i = 0; i < columns; i += kLanes) {
     const F normed = Simd::mul(Simd::load(input + i), factor);

@@ -78,6 +78,22 @@ struct Simd
     return _mm256_load_si256(reinterpret_cast<const __m256i *>(p));
   }
 
+  // Fold 16 lanes pairwise: i with i + 8, i + 4, i + 2, i + 1.
+  static float sum16(const F * x)
+  {
+    const F eight = add(x[0], x[1]);
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
+  }
+  static float max16(const F * x)
+  {
+    const F eight = max(x[0], x[1]);
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(four, _mm_movehdup_ps(four)));
+  }
+
   // Keep the compiler from regrouping a sum: it would hold all its terms, beyond the registers.
   static void pin(I * x) {__asm__ ("" : "+x" (*x));}
 

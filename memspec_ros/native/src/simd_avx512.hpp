@@ -62,6 +62,26 @@ struct Simd
     return _mm512_mask_blend_ps(static_cast<__mmask16>(keep), rest, x);
   }
 
+  // Fold 16 lanes pairwise: i with i + 8, i + 4, i + 2, i + 1.
+  static float sum16(const F * x)
+  {
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(x[0]), upper(x[0]));
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
+  }
+  static float max16(const F * x)
+  {
+    const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(x[0]), upper(x[0]));
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(four, _mm_movehdup_ps(four)));
+  }
+  static __m256 upper(F x)
+  {
+    return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
+  }
+
   static I four_codes(const int8_t * p)
   {
     int32_t bits;

@@ -60,6 +60,18 @@ struct Simd
     return vbslq_f32(vcltq_s32(vld1q_s32(kLane), vdupq_n_s32(count)), x, rest);
   }
 
+  // Fold 16 lanes pairwise: i with i + 8, i + 4, i + 2, i + 1.
+  static float sum16(const F * x)
+  {
+    const F four = add(add(x[0], x[2]), add(x[1], x[3]));
+    const float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
+    return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
+  }
+  static float max16(const F * x)
+  {
+    return vmaxvq_f32(max(max(x[0], x[2]), max(x[1], x[3])));
+  }
+
   // Dot products over 32 columns of INT4 codes (0..15): rows M, panel vectors V from the first.
   template<int M, int V>
   static void dot_int4(

@@ -74,6 +74,20 @@ struct Simd
     return select(lane < I{count, count, count, count}, x, rest);
   }
 
+  // Fold 16 lanes pairwise: i with i + 8, i + 4, i + 2, i + 1.
+  static float sum16(const F * x)
+  {
+    const F four = add(add(x[0], x[2]), add(x[1], x[3]));
+    return (four[0] + four[2]) + (four[1] + four[3]);
+  }
+  static float max16(const F * x)
+  {
+    const F four = max(max(x[0], x[2]), max(x[1], x[3]));
+    const float a = four[0] > four[2] ? four[0] : four[2];
+    const float b = four[1] > four[3] ? four[1] : four[3];
+    return a > b ? a : b;
+  }
+
   template<int M, int V>
   static void dot_int4(
     const uint8_t * lines, const int8_t * codes, ptrdiff_t stride, const int32_t *,
