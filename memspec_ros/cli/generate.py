@@ -29,6 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_request_arguments(parser)
     add_settings_arguments(parser)
     group = add_output_arguments(parser)
+    group.add_argument('--verbose', action='store_true',
+                       help='tell on stderr what is loaded, with sizes')
     group.add_argument('--compare', type=int, nargs='?', const=3, default=0, metavar='ROUNDS',
                        help='measure plain decoding and speculation in turn (3 rounds) and '
                        'print both figures')
@@ -40,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     :raises MemSpecError: the request, a setting, a model file or the memory sum is wrong.
     """
     request, settings = request_from(args), settings_from(args)
-    with contextlib.closing(open_runtime(settings, quiet=args.quiet or args.json)) as runtime, \
+    with contextlib.closing(open_runtime(settings, verbose=args.verbose)) as runtime, \
             Interrupt() as interrupt:
         if args.compare:
             return compare(runtime, request, interrupt, rounds=args.compare, as_json=args.json)

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from memspec_ros.runtime.runtime import MemSpecRuntime
 
 
-def open_runtime(settings: Settings, *, quiet: bool) -> MemSpecRuntime:
-    """Load target and drafts, telling each stage on stderr unless ``quiet``."""
+def open_runtime(settings: Settings, *, verbose: bool) -> MemSpecRuntime:
+    """Load target and drafts, telling each stage on stderr if ``verbose``."""
     # Here and not above: `memspec --help` must not wait for torch.
     from memspec_ros.runtime.runtime import MemSpecRuntime
-    return MemSpecRuntime.open(settings, report=_drop if quiet else _tell)
+    return MemSpecRuntime.open(settings, report=_tell if verbose else _drop)
 
 
 def answer(runtime: MemSpecRuntime, request: Request, interrupt: Interrupt,

@@ -28,8 +28,8 @@ class SpokenRuntime:
         self.requests = []
         self.closed = False
 
-    def open(self, settings, *, quiet):
-        self.quiet = quiet
+    def open(self, settings, *, verbose):
+        self.verbose = verbose
         self.settings = settings
         return self
 

@@ -27,6 +27,14 @@ def test_quiet_prints_the_text_only(memspec):
     assert memspec('generate', 'x', '--quiet') == (0, 'The bolt is tight.\n', '')
 
 
+def test_verbose_asks_for_the_load_stages(memspec, spoken):
+    runtime = spoken()
+    memspec('generate', 'x', runtime=runtime)
+    assert runtime.verbose is False
+    memspec('generate', 'x', '--verbose', runtime=runtime)
+    assert runtime.verbose is True
+
+
 def test_json_is_one_object_and_nothing_else(memspec):
     code, out, err = memspec('generate', 'x', '--json')
     assert (code, err) == (0, '')
