@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
@@ -14,10 +15,11 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
 from action_msgs.msg import GoalStatus
+from unique_identifier_msgs.msg import UUID
 
 from memspec_ros.errors import MemSpecError
 from memspec_ros.node.conversions import progress_from_message, result_from_message
-from memspec_ros.records import GoalState, Progress, Result
+from memspec_ros.records import GoalState, Progress, Request, Result
 
 
 class ServerLostError(MemSpecError):
@@ -30,12 +32,15 @@ class Generation:
     Feedback may be lost on the way. The deltas seen here still join to the result's text: from the
     first gap on they are held back, and what is missing follows with the result.
 
+    :param request: what was asked for.
     :param on_progress: called in the executor thread.
     :param request_cancel: sends the cancel of a goal handle.
     """
 
-    def __init__(self, *, on_progress: Callable[[Progress], None] | None,
+    def __init__(self, request: Request, *, on_progress: Callable[[Progress], None] | None,
                  request_cancel: Callable[[Any], None]) -> None:
+        self.request = request
+        self.goal_id = UUID(uuid=list(os.urandom(16)))
         self._on_progress = on_progress
         self._request_cancel = request_cancel
         self._future: Future[Result] = Future()

@@ -15,6 +15,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from memspec_ros.action import Generate
 from memspec_ros.node.client_guid import client_prefix
+from memspec_ros.node.client_watch import ClientTrace
 from memspec_ros.records import FinishReason
 
 # Results are kept so long after the goal's end (in Humble: after its acceptance, so longer than
@@ -34,14 +35,18 @@ class QueuedActionServer(ActionServer):
     rclpy's own server executes a goal in a callback, and that would hold an executor thread for
     as long as a text takes. Belongs to the executor thread.
 
-    :param on_accepted: gets the goal handle and the sender's GUID prefix (None when unknown).
+    :param trace_client: called with the sender's GUID prefix (None when unknown) before the sender
+        gets an answer, so while it is still there.
+    :param on_accepted: gets the goal handle and what ``trace_client`` returned.
     :param on_cancel: gets the goal handle; whether the goal can be canceled.
     """
 
     def __init__(self, node: Node, name: str, *,
-                 on_accepted: Callable[[Any, bytes | None], None],
+                 trace_client: Callable[[bytes | None], ClientTrace],
+                 on_accepted: Callable[[Any, ClientTrace], None],
                  on_cancel: Callable[[Any], bool]) -> None:
-        self._sender: tuple[bytes, bytes | None] = (b'', None)
+        self._trace_client = trace_client
+        self._trace: ClientTrace | None = None
         self._on_accepted = on_accepted
         super().__init__(
             node, Generate, name, execute_callback=_never,
@@ -57,13 +62,12 @@ class QueuedActionServer(ActionServer):
         """Take what has come, and note who sent a goal."""
         try:
             data: dict[str, Any] = super().take_data()
+            if 'goal' in data:
+                self._trace = self._trace_client(client_prefix(data['goal'][0]))
         except Exception as error:
             # rclpy would never wait on this server again.
             self._logger.error(f'a request could not be read: {type(error).__name__}: {error}')
             return {}
-        if 'goal' in data:
-            header, request = data['goal']
-            self._sender = (bytes(request.goal_id.uuid), client_prefix(header))
         return data
 
     def notify_execute(self, goal_handle: Any, execute_callback: Any) -> None:
@@ -90,8 +94,9 @@ class QueuedActionServer(ActionServer):
         super().notify_execute(handle, lambda _handle: result)
 
     def _accept(self, handle: Any) -> None:
-        uuid, prefix = self._sender
-        self._on_accepted(handle, prefix if uuid == bytes(handle.goal_id.uuid) else None)
+        # Taken in the same turn of the executor, so it is this goal's.
+        assert self._trace is not None
+        self._on_accepted(handle, self._trace)
 
 
 def _never(_handle: Any) -> Any:

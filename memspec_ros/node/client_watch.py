@@ -44,6 +44,7 @@ class ClientWatch:
         self._node = node
         self._feedback_topic = f'{action_name}/_action/feedback'
         self._clock = clock
+        self._processes: dict[bytes, Process | None] = {}
 
     def trace(self, prefix: bytes | None) -> ClientTrace:
         """Return the trace of a goal that has just come from a client.
@@ -51,12 +52,25 @@ class ClientWatch:
         :param prefix: the sender's, None when unknown: then anyone who listens to the action.
         """
         prefixes = frozenset([prefix]) if prefix else self.present()
-        trace = ClientTrace(prefixes=prefixes, present_s=self._clock())
-        own = self._own_prefix()
-        for known in prefixes if own else ():
-            if (process := find_process(known, own)) is not None:
-                trace.processes[known] = process
-        return trace
+        processes = {one: process for one in prefixes if (process := self._process(one))}
+        return ClientTrace(prefixes=prefixes, present_s=self._clock(), processes=processes)
+
+    def update(self) -> frozenset[bytes]:
+        """Note the processes of new participants, and return who is present.
+
+        A client may be killed between sending a goal and its acceptance; by then it is known.
+        """
+        present = self.present()
+        for prefix in present:
+            self._process(prefix)
+        for prefix in self._processes.keys() - present:
+            del self._processes[prefix]
+        return present
+
+    def _process(self, prefix: bytes) -> Process | None:
+        if prefix not in self._processes and (own := self._own_prefix()):
+            self._processes[prefix] = find_process(prefix, own)
+        return self._processes.get(prefix)
 
     def present(self) -> frozenset[bytes]:
         """Return the participants that listen to the action's feedback, as the graph has them."""

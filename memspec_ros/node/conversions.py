@@ -12,7 +12,7 @@ from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 
 import memspec_ros.msg as messages
 from memspec_ros.action import Generate
-from memspec_ros.errors import ErrorCode
+from memspec_ros.errors import ErrorCode, RequestError
 from memspec_ros.node.health import Check
 from memspec_ros.records import (
     ChatMessage,
@@ -75,7 +75,13 @@ def request_from_goal(goal: Any) -> Request:
 
 
 def goal_from_request(request: Request) -> Any:
-    """Return the Generate goal that asks for the same."""
+    """Return the Generate goal that asks for the same.
+
+    :raises RequestError: a priority that int32 cannot hold; it would be cut off without a word.
+    """
+    if not -2**31 <= request.priority < 2**31:
+        raise RequestError(ErrorCode.INVALID_GOAL, f'priority is {request.priority}; it must be '
+                           'in [-2147483648, 2147483647]')
     sampling = request.sampling
     return Generate.Goal(
         prompt=request.prompt, raw_prompt=request.raw_prompt,

@@ -15,7 +15,7 @@ from memspec_ros.errors import ErrorCode, RequestError
 from memspec_ros.node import goal_result
 from memspec_ros.node.action_server import QueuedActionServer
 from memspec_ros.node.backend import Runtime
-from memspec_ros.node.client_watch import ClientWatch
+from memspec_ros.node.client_watch import ClientTrace, ClientWatch
 from memspec_ros.node.conversions import progress_to_message, request_from_goal, result_to_message
 from memspec_ros.node.decode_thread import DecodeThread
 from memspec_ros.node.feedback_batch import FeedbackBatch
@@ -56,9 +56,10 @@ class GoalServer:
         self.num_failed = 0
         self.refusal: RequestError | None = not_active('unconfigured')
         self.decode_thread = DecodeThread(serve=self.serve, queue_capacity=queue_capacity)
-        self._action_server = QueuedActionServer(node, ACTION_NAME, on_accepted=self.accept,
-                                                 on_cancel=self.cancel)
         self._clients = ClientWatch(node, node.resolve_service_name(ACTION_NAME))
+        self._action_server = QueuedActionServer(
+            node, ACTION_NAME, trace_client=self._clients.trace, on_accepted=self.accept,
+            on_cancel=self.cancel)
 
     @property
     def open_goals(self) -> Collection[Goal]:
@@ -69,10 +70,10 @@ class GoalServer:
         """Serve with this runtime from the next goal on; no goal may be open."""
         self._runtime = runtime
 
-    def accept(self, handle: Any, sender: bytes | None) -> None:
+    def accept(self, handle: Any, client: ClientTrace) -> None:
         """Check and queue a goal, or end it at once with the reason."""
         self._num_accepted += 1
-        goal = Goal(handle=handle, number=self._num_accepted, client=self._clients.trace(sender))
+        goal = Goal(handle=handle, number=self._num_accepted, client=client)
         self._open[goal.uuid] = goal
         try:
             self._queue(goal)
@@ -171,7 +172,7 @@ class GoalServer:
 
     def watch(self) -> None:
         """End the goals whose time is over in the queue or whose client has left."""
-        present = self._clients.present() if self._open else frozenset()
+        present = self._clients.update()
         for goal in tuple(self._open.values()):
             if goal.seconds_left <= 0:
                 self.stop_waiting(goal, goal.timeout_order('in the queue'))

@@ -97,7 +97,8 @@ class StubNode:
                 for prefix in self.subscribers]
 
     def get_publishers_info_by_topic(self, _topic):
-        return []
+        return [types.SimpleNamespace(endpoint_gid=[9] * 16, node_name='memspec',
+                                      node_namespace='/')]
 
 
 @pytest.fixture

@@ -80,3 +80,20 @@ def test_a_sender_that_nobody_knows_is_never_lost(watch, clock):
     trace = watch.trace(None)
     clock.now_s += 100 * GRACE_S
     assert not watch.is_lost(trace, frozenset())
+
+
+def test_a_client_that_was_seen_is_known_when_it_is_dead(watch, node, ended, monkeypatch):
+    processes = {A: Process(1, '1')}
+    monkeypatch.setattr(client_watch, 'find_process', lambda prefix, _own: processes.get(prefix))
+    node.subscribers = [A]
+    assert watch.update() == {A}
+    ended.add(processes.pop(A))
+    assert watch.is_lost(watch.trace(A), watch.present())
+
+
+def test_clients_that_have_left_are_forgotten(watch, node):
+    node.subscribers = [A, B]
+    watch.update()
+    node.subscribers = [B]
+    watch.update()
+    assert set(watch._processes) == {B}

@@ -11,7 +11,7 @@ from action_msgs.msg import GoalStatus
 
 from memspec_ros.action import Generate
 from memspec_ros.client import Generation, ServerLostError
-from memspec_ros.records import FinishReason
+from memspec_ros.records import FinishReason, Request
 
 SUCCEEDED = GoalStatus.STATUS_SUCCEEDED
 
@@ -19,8 +19,9 @@ SUCCEEDED = GoalStatus.STATUS_SUCCEEDED
 class Bench:
     def __init__(self, on_progress=None):
         self.seen, self.cancels = [], []
-        self.generation = Generation(on_progress=on_progress or self.seen.append,
-                                     request_cancel=self.cancels.append)
+        self.generation = Generation(
+            Request(prompt='a'), on_progress=on_progress or self.seen.append,
+            request_cancel=self.cancels.append)
 
     def feed(self, seq, text):
         self.generation.take_feedback(Generate.Feedback(

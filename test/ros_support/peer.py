@@ -25,6 +25,7 @@ from rclpy.signals import SignalHandlerOptions
 from memspec_ros.action import Generate
 
 LIMIT_S = 30.0
+NUM_ATTEMPTS = 6
 TRANSITIONS = {
     'configure': Transition.TRANSITION_CONFIGURE, 'activate': Transition.TRANSITION_ACTIVATE,
     'deactivate': Transition.TRANSITION_DEACTIVATE, 'cleanup': Transition.TRANSITION_CLEANUP,
@@ -42,6 +43,7 @@ class Peer:
         self._executor = SingleThreadedExecutor(context=self.context)
         self._executor.add_node(self.node)
         self._ended = False
+        self._services = {}
         self._thread = threading.Thread(target=self._spin, daemon=True)
         self._thread.start()
 
@@ -63,21 +65,33 @@ class Peer:
         self._executor.create_task(lambda: answers.put(function(*arguments)))
         return answers.get(timeout=LIMIT_S)
 
-    def future(self, start):
+    def future(self, start, limit_s=LIMIT_S):
         """Start an asynchronous request in the executor thread and wait for its answer."""
         answers = queue.SimpleQueue()
         self._executor.create_task(lambda: start().add_done_callback(
             lambda future: answers.put(future.result())))
-        return answers.get(timeout=LIMIT_S)
+        return answers.get(timeout=limit_s)
 
-    def call(self, service_type, name, limit_s=LIMIT_S, **fields):
-        """Call a service of the node under test."""
-        client = self.run(self.node.create_client, service_type, f'{self.node_name}/{name}')
-        try:
-            assert client.wait_for_service(limit_s), f'no service {name}'
-            return self.future(lambda: client.call_async(service_type.Request(**fields)))
-        finally:
-            self.run(self.node.destroy_client, client)
+    def service(self, service_type, name):
+        """Return the client of a service of the node under test, made at its first use."""
+        key = f'{self.node_name}/{name}'
+        if key not in self._services:
+            self._services[key] = self.run(self.node.create_client, service_type, key)
+        assert self._services[key].wait_for_service(LIMIT_S), f'no service {key}'
+        return self._services[key]
+
+    def call(self, service_type, name, **fields):
+        """Call a service of the node under test; a question may be asked more than once.
+
+        The node answers nobody whom it has not discovered yet, though he has discovered it.
+        """
+        client = self.service(service_type, name)
+        for attempt in range(NUM_ATTEMPTS):
+            last = attempt == NUM_ATTEMPTS - 1
+            with contextlib.suppress(() if last else queue.Empty):
+                return self.future(lambda: client.call_async(service_type.Request(**fields)),
+                                   LIMIT_S / NUM_ATTEMPTS)
+        raise AssertionError('unreachable')
 
     def state(self):
         return self.call(GetState, 'get_state').current_state.label
@@ -89,8 +103,11 @@ class Peer:
             assert time.monotonic() < deadline_s, f'the state is {state}, not {label}'
 
     def change_state(self, name):
-        return self.call(ChangeState, 'change_state',
-                         transition=Transition(id=TRANSITIONS[name])).success
+        """Ask for a transition, once, when the node is sure to answer."""
+        service = self.service(ChangeState, 'change_state')
+        self.state()
+        request = ChangeState.Request(transition=Transition(id=TRANSITIONS[name]))
+        return self.future(lambda: service.call_async(request)).success
 
     def set_parameters(self, **values):
         """Set parameters as one set; dots in names are written as double underscores."""
