@@ -47,15 +47,15 @@ inline void score_32(
   const Element * blocks[2] = {keys, keys + kKeyBlock * head_dim};
   for (int d = 0; d < head_dim; ++d) {
     fetch_32(next + d * 32);
-    F key[kParts];
-    for (int part = 0; part < kParts; ++part) {
-      key[part] = load_kv(
-        blocks[part / kVectors] + d * kKeyBlock + part % kVectors * kLanes);
-    }
+    F value[Q];
     for (int q = 0; q < Q; ++q) {
-      const F value = Simd::set(queries[q][d]);
-      for (int part = 0; part < kParts; ++part) {
-        sums[q][part] = Simd::fma(key[part], value, sums[q][part]);
+      value[q] = Simd::set(queries[q][d]);
+    }
+    for (int part = 0; part < kParts; ++part) {
+      const F key = load_kv(
+        blocks[part / kVectors] + d * kKeyBlock + part % kVectors * kLanes);
+      for (int q = 0; q < Q; ++q) {
+        sums[q][part] = Simd::fma(key, value[q], sums[q][part]);
       }
     }
   }
@@ -117,14 +117,14 @@ inline void mix_part(
   }
   for (int p = 0; p < count; ++p) {
     fetch_32(next + p * 32);
-    F value[kParts];
-    for (int part = 0; part < kParts; ++part) {
-      value[part] = load_kv(values + p * head_dim + first + part * kLanes);
-    }
+    F weight[Q];
     for (int q = 0; q < Q; ++q) {
-      const F weight = Simd::set(weights[q][p]);
-      for (int part = 0; part < kParts; ++part) {
-        sums[q][part] = Simd::fma(value[part], weight, sums[q][part]);
+      weight[q] = Simd::set(weights[q][p]);
+    }
+    for (int part = 0; part < kParts; ++part) {
+      const F value = load_kv(values + p * head_dim + first + part * kLanes);
+      for (int q = 0; q < Q; ++q) {
+        sums[q][part] = Simd::fma(value, weight[q], sums[q][part]);
       }
     }
   }
