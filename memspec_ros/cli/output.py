@@ -77,6 +77,7 @@ class ResultPrinter:
         self._as_json = as_json
         self._quiet = quiet
         self._last = '\n'
+        self._told = ''
 
     def show(self, progress: Progress) -> None:
         """Write the text that an iteration added."""
@@ -84,6 +85,12 @@ class ResultPrinter:
             sys.stdout.write(progress.delta_text)
             sys.stdout.flush()
             self._last = progress.delta_text[-1]
+
+    def tell(self, line: str) -> None:
+        """Say on stderr how things stand, once, where somebody wants to read it."""
+        if line != self._told and not self._quiet and not self._as_json:
+            self._told = line
+            print(f'memspec: {line}', file=sys.stderr)
 
     def finish(self, result: Result) -> int:
         """Print the rest and return the exit code: 0, or 1 for a goal that failed."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import queue
+import time
 from typing import TYPE_CHECKING, Any
 
 from memspec_ros.cli.interrupt import Interrupt
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 # How long a Ctrl-C may go unnoticed.
 POLL_S = 0.1
+# A node that loads its models is asked again after this time, then twice, up to so many times it.
+RETRY_S = 0.25
+MAX_RETRY_FACTOR = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument('--action', default='generate', metavar='NAME',
                        help='name of the action in it (default: %(default)s)')
     group.add_argument('--wait', type=float, default=10.0, metavar='SECONDS',
-                       help='how long to wait for a node that serves it (default: %(default)s)')
+                       help='how long to wait for a node that is active (default: %(default)s)')
     group.add_argument('--ros-args', nargs=argparse.REMAINDER, default=[], metavar='...',
                        help='what follows goes to ROS')
     add_output_arguments(parser)
@@ -48,10 +52,12 @@ def run(args: argparse.Namespace) -> int:
     ros_args = ['--ros-args', *args.ros_args] if args.ros_args else []
     printer = ResultPrinter(as_json=args.json, quiet=args.quiet)
     with connect(action_name(args), ros_args=ros_args) as client:
+        deadline_s = time.monotonic() + args.wait
         if not client.wait_for_server(args.wait):
             return printer.finish(no_server(args))
         with Interrupt() as interrupt:
-            return printer.finish(Conversation(client, request, printer, interrupt).result())
+            conversation = Conversation(client, printer, interrupt)
+            return printer.finish(conversation.insist(request, deadline_s))
 
 
 def action_name(args: argparse.Namespace) -> str:
@@ -73,37 +79,45 @@ class Conversation:
     Feedback comes in the client's executor thread; everything here happens in the caller's.
     """
 
-    def __init__(self, client: GenerateClient, request: Request, printer: ResultPrinter,
+    def __init__(self, client: GenerateClient, printer: ResultPrinter,
                  interrupt: Interrupt) -> None:
+        self._client = client
         self._printer = printer
         self._interrupt = interrupt
         self._news: queue.SimpleQueue[Progress | None] = queue.SimpleQueue()
         self._cancelled = False
-        self._generation: Generation = client.send(request, on_progress=self._news.put)
-        self._generation.add_done_callback(self._end)
 
-    def result(self) -> Result:
-        """Wait for the goal's end, whatever it is."""
-        while (progress := self._next()) is not None:
+    def insist(self, request: Request, deadline_s: float) -> Result:
+        """Send the goal; while the node is not active, again until the deadline."""
+        result, factor = self.send(request), 1
+        while result.error_code == ErrorCode.NOT_ACTIVE and not self._interrupt.requested \
+                and time.monotonic() < deadline_s:
+            self._printer.tell(f'{result.error_msg}; waiting')
+            time.sleep(factor * RETRY_S)
+            result, factor = self.send(request), min(2 * factor, MAX_RETRY_FACTOR)
+        return result
+
+    def send(self, request: Request) -> Result:
+        """Send the goal and wait for its end, whatever it is."""
+        generation: Generation = self._client.send(request, on_progress=self._news.put)
+        generation.add_done_callback(self._end)
+        while (progress := self._next(generation)) is not None:
             self._printer.show(progress)
         try:
-            return self._generation.result()
+            return generation.result()
         except MemSpecError as error:
             # The server has left: what was printed is all that will ever be known.
             return Result(error_code=ErrorCode.INTERNAL, error_msg=str(error))
 
-    def _next(self) -> Progress | None:
+    def _next(self, generation: Generation) -> Progress | None:
         while True:
-            self._cancel_if_asked()
+            if self._interrupt.requested and not self._cancelled:
+                self._cancelled = True
+                generation.cancel()
             try:
                 return self._news.get(timeout=POLL_S)
             except queue.Empty:
                 continue
-
-    def _cancel_if_asked(self) -> None:
-        if self._interrupt.requested and not self._cancelled:
-            self._cancelled = True
-            self._generation.cancel()
 
     def _end(self, _generation: Any) -> None:
         self._news.put(None)

@@ -37,7 +37,7 @@ class SpokenGeneration:
         self._cancelled.set()
 
     def _speak(self, callback):
-        for word in WORDS:
+        for word in () if self._client.num_refusals else WORDS:
             self._on_progress(Progress(state=GoalState.DECODE, delta_text=word))
         if self._client.interrupts:
             os.kill(os.getpid(), signal.SIGINT)
@@ -48,6 +48,9 @@ class SpokenGeneration:
         self._thread.join()
         if self._client.lost:
             raise MemSpecError('the node has left')
+        if self._client.num_refusals:
+            self._client.num_refusals -= 1
+            return Result(error_code=ErrorCode.NOT_ACTIVE, error_msg='it is configuring')
         cancelled = self._cancelled.is_set()
         return Result(
             text=''.join(WORDS), prompt_tokens=3, completion_tokens=2, iterations=1,
@@ -64,6 +67,7 @@ class SpokenClient:
         self.present = True
         self.lost = False
         self.interrupts = False
+        self.num_refusals = 0
         self.num_cancels = 0
         self.requests = []
         self.connections = []
@@ -133,6 +137,26 @@ def test_nobody_serves_it(client, capsys):
                    'start one with memspec node, or see ROS_DOMAIN_ID and --namespace '
                    '(ros2 action list)\n')
     assert (client.waited_s, client.requests) == (0.5, [])
+
+
+def test_a_node_that_is_not_active_yet_is_asked_again(client, capsys, monkeypatch):
+    monkeypatch.setattr('memspec_ros.cli.send.RETRY_S', 0.0)
+    client.num_refusals = 3
+    code, out, err = send(capsys, 'x', '--wait', '60')
+    assert (code, out, len(client.requests)) == (0, 'All clear.\n', 4)
+    assert err.startswith('memspec: it is configuring; waiting\n2 tokens')
+    client.num_refusals = 1
+    assert send(capsys, 'x', '--wait', '60', '--json')[2] == ''
+
+
+def test_but_not_for_ever(client, capsys, monkeypatch):
+    now_s = iter([0.0, 5.0, 9.9, 10.0])
+    monkeypatch.setattr('memspec_ros.cli.send.time.monotonic', lambda: next(now_s))
+    monkeypatch.setattr('memspec_ros.cli.send.RETRY_S', 0.0)
+    client.num_refusals = 9
+    code, out, err = send(capsys, 'x', '--wait', '10')
+    assert (code, out, len(client.requests)) == (1, '', 3)
+    assert err.endswith('memspec: NOT_ACTIVE: it is configuring\n')
 
 
 def test_ctrl_c_cancels_the_goal_and_waits_for_its_result(client, capsys):
