@@ -10,7 +10,7 @@ from pathlib import Path
 from memspec_ros.models.draft_storage import STORAGES
 from memspec_ros.training.distill_data import Split, read_corpora
 from memspec_ros.training.distill_pool import GENERAL, DistillOptions, PoolDistiller
-from memspec_ros.training.feature_model import LossOptions
+from memspec_ros.training.draft_loss import LossOptions
 from memspec_ros.training.trained_target import TrainedTarget
 from memspec_ros.training.trainer import TrainerOptions
 

@@ -20,7 +20,8 @@ from memspec_ros.models.pool import Pool, load_pool
 from memspec_ros.models.pool_files import add_draft
 from memspec_ros.training.corpus_file import Conversation
 from memspec_ros.training.distill_data import Split, channel_scales, make_sequences
-from memspec_ros.training.feature_model import Acceptance, FeatureModel, LossOptions
+from memspec_ros.training.draft_loss import Acceptance, LossOptions
+from memspec_ros.training.feature_model import FeatureModel
 from memspec_ros.training.processes import Processes
 from memspec_ros.training.slots import SlotSequence, TargetTables, frequent_rows
 from memspec_ros.training.trained_target import TrainedTarget

@@ -23,17 +23,24 @@ class Muon(torch.optim.Optimizer):
 
     :param named: parameters by name; ``tables`` names matrices that are look-up tables.
     :param rate: step of matrices; ``adam_rate`` of the others.
+    :param slow: factors on the rate of some matrices, by name. What multiplies long vectors,
+        an output head for example, must move less.
     """
 
     def __init__(self, named: Mapping[str, torch.nn.Parameter], *, rate: float,
-                 adam_rate: float, tables: Iterable[str] = (), momentum: float = 0.95,
+                 adam_rate: float, tables: Iterable[str] = (),
+                 slow: Mapping[str, float] | None = None, momentum: float = 0.95,
                  weight_decay: float = 0.0) -> None:
         skipped = set(tables)
-        matrices = [p for name, p in named.items() if p.dim() == 2 and name not in skipped]
-        others = [p for name, p in named.items() if p.dim() != 2 or name in skipped]
+        factors = slow or {}
+        matrices = {name: p for name, p in named.items() if p.dim() == 2 and name not in skipped}
         groups: list[dict[str, Any]] = [
-            {'params': matrices, 'lr': rate, 'peak': rate, 'muon': True},
-            {'params': others, 'lr': adam_rate, 'peak': adam_rate, 'muon': False}]
+            {'params': [p], 'peak': rate * factors.get(name, 1.0), 'muon': True}
+            for name, p in matrices.items()]
+        groups.append({'params': [p for name, p in named.items() if name not in matrices],
+                       'peak': adam_rate, 'muon': False})
+        for group in groups:
+            group['lr'] = group['peak']
         super().__init__(groups, {'momentum': momentum, 'weight_decay': weight_decay})
 
     def scale_rates(self, factor: float) -> None:

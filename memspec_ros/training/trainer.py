@@ -15,7 +15,8 @@ import torch
 
 from memspec_ros.atomic_file import written_beside
 from memspec_ros.errors import ConfigError, DataError
-from memspec_ros.training.feature_model import TABLES, Acceptance, FeatureModel, LossOptions
+from memspec_ros.training.draft_loss import Acceptance, LossOptions
+from memspec_ros.training.feature_model import SLOW, TABLES, FeatureModel
 from memspec_ros.training.muon import Muon
 from memspec_ros.training.processes import Processes
 from memspec_ros.training.progress import Progress
@@ -68,7 +69,7 @@ class Trainer:
         self._identity = repr((identity, asdict(options), asdict(loss)))
         self._processes = processes
         self._optimiser = Muon(dict(model.parts.items()), rate=options.rate,
-                               adam_rate=options.adam_rate, tables=TABLES)
+                               adam_rate=options.adam_rate, tables=TABLES, slow=SLOW)
         self._step = 0
         self._resume()
 
