@@ -61,3 +61,9 @@ def test_without_a_node_it_says_so():
     code, out, err = send('x', '--wait', '0.5')
     assert (code, out) == (1, '')
     assert err.startswith("memspec: NOT_ACTIVE: no node serves the action 'generate'")
+
+
+def test_it_waits_for_a_node_that_is_still_loading(start_node):
+    start_node('--load-s', 1)
+    code, out, _ = send('x', '--max-tokens', '2', '--wait', str(LIMIT_S))
+    assert (code, out) == (0, 'w0 w1 \n')
