@@ -82,9 +82,9 @@ def check_acceptance(throughput: Throughput) -> Check:
 def check_memory(throughput: Throughput, headroom_mb: float) -> Check:
     """OK above the headroom, WARN below it, ERROR below a quarter: the kernel may kill soon."""
     available_mb = throughput.available_bytes / MEGABYTE
-    message = f'{available_mb:.0f} MB available, headroom is {headroom_mb:.0f} MB'
+    known = f'{available_mb:.0f} MB' if available_mb else 'unknown'
+    message = f'available: {known}, headroom: {headroom_mb:.0f} MB'
     level = Health.OK
-    # 0 is a platform that does not tell.
     if 0 < available_mb < headroom_mb:
         level = Health.ERROR if available_mb < headroom_mb / 4 else Health.WARN
     return Check(name='memory', level=level, message=message, values={

@@ -66,7 +66,7 @@ class NodeParameters:
             # YAML's [] has no type, and rcl passes it on as a parameter that is not set.
             return ()
         try:
-            return spec.accept(value)
+            return spec.accept(_our_value(value))
         except ConfigError as error:
             self.errors.append(str(error))
             return spec.default
@@ -86,14 +86,14 @@ class NodeParameters:
             raise ConfigError(f"there is no parameter '{parameter.name}'"
                               f'{did_you_mean(parameter.name, self._specs)}')
         spec = self._specs[parameter.name]
-        value = spec.accept(parameter.value)
+        value = spec.accept(_our_value(parameter.value))
         if not spec.dynamic:
             raise ConfigError(f'{spec.name} cannot become {value!r} while the node runs. '
                               f'{READ_ONLY_NOTE}')
         return value
 
     def _commit(self, parameters: Sequence[Parameter]) -> Any:
-        changes = {parameter.name: parameter.value for parameter in parameters
+        changes = {parameter.name: _our_value(parameter.value) for parameter in parameters
                    if parameter.name in self._specs}
         try:
             settings = self.settings.replace(changes)
@@ -105,7 +105,12 @@ class NodeParameters:
 
 
 def _ros_value(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    # An empty list has no type in ROS (rclpy takes it for bytes): one empty string stands for it.
+    return list(value) or [''] if isinstance(value, tuple) else value
+
+
+def _our_value(value: Any) -> Any:
+    return [item for item in value if item != ''] if isinstance(value, list) else value
 
 
 def _descriptor(spec: ParameterSpec) -> Any:

@@ -4,6 +4,8 @@
 
 import signal
 
+import pytest
+from action_msgs.msg import GoalStatus
 from lifecycle_msgs.msg import TransitionEvent
 from lifecycle_msgs.srv import ChangeState, GetState
 
@@ -88,6 +90,25 @@ def test_deactivate_lets_goals_end_and_takes_no_more(start_node, peer):
             pass
         assert peer.future(lambda: pending).success
     assert peer.call(GetState, 'get_state').current_state.label == 'inactive'
+
+
+@pytest.mark.parametrize(('transition', 'state', 'message'), [
+    ('deactivate', 'inactive', 'the node was deactivated, and the goal did not end in time'),
+    ('shutdown', 'finalized', 'the node is shutting down')])
+def test_goals_that_do_not_end_in_time_are_ended(start_node, peer, transition, state, message):
+    start_node('--iteration-s', 0.01, '--drain-limit-s', 0.1,
+               ros_args=('-p', 'target.context_tokens:=200000'))
+    peer.wait_for_state('active')
+    with peer.raw_client() as client:
+        handles = [peer.send_raw(client, Generate.Goal(prompt='a', max_tokens=100_000))
+                   for _ in range(2)]
+        assert peer.change_state(transition)
+        for handle in handles:
+            response = peer.result(handle)
+            assert response.status == GoalStatus.STATUS_ABORTED
+            assert response.result.error_code == ErrorCode.SHUTTING_DOWN
+            assert message in response.result.error_msg
+    assert peer.state() == state
 
 
 def test_two_nodes_in_namespaces(start_node, peer):

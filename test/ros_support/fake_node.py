@@ -5,6 +5,7 @@
 import argparse
 import sys
 
+from memspec_ros.node import generate_node
 from memspec_ros.node.main import main
 from memspec_ros.testing.fake_runtime import FakeScript
 
@@ -13,7 +14,9 @@ def run():
     parser = argparse.ArgumentParser()
     for option in ('--load-s', '--prefill-s', '--iteration-s'):
         parser.add_argument(option, type=float, default=0.0)
+    parser.add_argument('--drain-limit-s', type=float, default=generate_node.DRAIN_LIMIT_S)
     own, ros_args = parser.parse_known_args()
+    generate_node.DRAIN_LIMIT_S = own.drain_limit_s
     script = FakeScript(load_s=own.load_s, prefill_s=own.prefill_s, iteration_s=own.iteration_s)
     return main(ros_args, open_runtime=script.open)
 
