@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from memspec_ros.models.draft_file import KINDS
 from memspec_ros.models.draft_storage import STORAGES
 from memspec_ros.training.distill_data import Split, read_corpora
 from memspec_ros.training.distill_pool import GENERAL, DistillOptions, PoolDistiller
@@ -31,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--cache', type=Path, metavar='FOLDER',
                         help="where computed states are kept (default: OUTPUT's .states)")
     sizes = parser.add_argument_group('draft')
-    for name in ('rows', 'width', 'intermediate', 'window'):
+    sizes.add_argument('--kind', choices=KINDS, default=defaults.kind)
+    for name in ('rows', 'width', 'layers', 'intermediate', 'window'):
         sizes.add_argument(f'--{name}', type=int, default=getattr(defaults, name))
     sizes.add_argument('--storage', choices=STORAGES, default=defaults.storage)
     _add_training_arguments(parser, defaults)
@@ -70,8 +72,8 @@ def _options(args: argparse.Namespace) -> DistillOptions:
     common = {'slots_per_batch': args.batch_slots, 'seed': args.seed,
               'checkpoint_steps': args.checkpoint_steps}
     return DistillOptions(
-        rows=args.rows, width=args.width, intermediate=args.intermediate, window=args.window,
-        storage=args.storage,
+        kind=args.kind, layers=args.layers, rows=args.rows, width=args.width,
+        intermediate=args.intermediate, window=args.window, storage=args.storage,
         general=TrainerOptions(epochs=args.epochs, rate=args.rate, **common),
         specialist=TrainerOptions(epochs=args.specialist_epochs, rate=args.specialist_rate,
                                   adam_rate=1e-3, **common),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,14 +15,22 @@ import torch
 
 from memspec_ros.atomic_file import written_beside
 from memspec_ros.errors import ConfigError
-from memspec_ros.models.draft_file import DraftCard, read_draft_weights, write_draft_file
+from memspec_ros.models.decoder_config import DecoderConfig
+from memspec_ros.models.draft_file import (
+    KINDS,
+    OUTPUT_TOKEN_IDS,
+    DraftCard,
+    read_draft_weights,
+    write_draft_file,
+)
 from memspec_ros.models.feature_network import FeatureConfig
 from memspec_ros.models.pool import Pool, load_pool
 from memspec_ros.models.pool_files import add_draft
 from memspec_ros.training.corpus_file import Conversation
 from memspec_ros.training.distill_data import Split, channel_scales, make_sequences
-from memspec_ros.training.draft_loss import Acceptance, LossOptions
+from memspec_ros.training.draft_loss import Acceptance, DraftModel, LossOptions
 from memspec_ros.training.feature_model import FeatureModel
+from memspec_ros.training.independent_model import IndependentModel
 from memspec_ros.training.processes import Processes
 from memspec_ros.training.slots import SlotSequence, TargetTables, frequent_rows
 from memspec_ros.training.trained_target import TrainedTarget
@@ -29,6 +38,7 @@ from memspec_ros.training.trainer import Trainer, TrainerOptions, evaluate
 
 GENERAL = 'general'
 GENERALIST_FILE = 'general.safetensors'
+ROW_TENSORS = {'row_bias', 'head'}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +48,12 @@ class DistillOptions:
     :param num_soft: the target's probabilities kept per slot.
     :param max_context: slots kept before an answer; training sees no prompt beyond.
     :param storage: how draft files store matrices.
+    :param layers: of an independent draft; a feature-conditioned one has one.
+    :raises ConfigError: the kind is unknown, or the sizes do not go together.
     """
 
+    kind: str = 'feature'
+    layers: int = 2
     rows: int = 4096
     width: int = 256
     intermediate: int = 1024
@@ -51,6 +65,22 @@ class DistillOptions:
     specialist: TrainerOptions = dataclasses.field(
         default_factory=lambda: TrainerOptions(rate=0.01, adam_rate=1e-3))
     loss: LossOptions = dataclasses.field(default_factory=LossOptions)
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ConfigError(f"kind is '{self.kind}'; it must be one of {', '.join(KINDS)}")
+
+    def decoder_config(self, vocab_size: int) -> DecoderConfig:
+        """The shape of an independent draft; heads are of 64 channels where that fits.
+
+        :raises ModelError: the width does not divide into heads.
+        """
+        head = math.gcd(self.width, 64)
+        return DecoderConfig(
+            family='llama', vocab_size=vocab_size, hidden_size=self.width, head_dim=head,
+            intermediate_size=self.intermediate, num_layers=self.layers,
+            num_heads=self.width // head, num_kv_heads=self.width // head,
+            max_context_tokens=self.window)
 
 
 class PoolDistiller:
@@ -110,20 +140,27 @@ class PoolDistiller:
         return TargetTables.make(embedding, embedding,
                                  frequent_rows(split.train, rows, len(embedding)))
 
-    def _model(self, tables: TargetTables, start: Path | None, seed: int) -> FeatureModel:
-        options, embedding = self._options, self._target.weights.embedding
-        config = FeatureConfig(hidden_size=embedding.shape[1], rows=len(tables.row_tokens),
-                               width=options.width, intermediate=options.intermediate,
-                               window=options.window)
-        model = FeatureModel(config, channel_scales(self._split.train, embedding,
-                                                    tables.row_tokens), seed=seed)
-        if start is None:
-            model.set_row_frequencies(_row_counts(self._split, tables))
-        else:
+    def _model(self, tables: TargetTables, start: Path | None, seed: int) -> DraftModel:
+        model = self._new_model(tables, seed)
+        if start is not None:
             _, weights = read_draft_weights(start)
-            old_rows = weights.pop('output_token_ids').long()
-            weights['row_bias'] = _moved_bias(weights['row_bias'], old_rows, tables)
+            old_rows = weights.pop(OUTPUT_TOKEN_IDS).long()
+            for name in ROW_TENSORS & weights.keys():
+                weights[name] = _moved_rows(weights[name], old_rows, tables)
             model.load_weights(weights)
+        return model
+
+    def _new_model(self, tables: TargetTables, seed: int) -> DraftModel:
+        options, embedding = self._options, self._target.weights.embedding
+        scales = channel_scales(self._split.train, embedding, tables.row_tokens)
+        rows = len(tables.row_tokens)
+        if options.kind == 'independent':
+            return IndependentModel(options.decoder_config(len(embedding)), scales['embedding'],
+                                    rows=rows, seed=seed)
+        model = FeatureModel(FeatureConfig(
+            hidden_size=embedding.shape[1], rows=rows, width=options.width,
+            intermediate=options.intermediate, window=options.window), scales, seed=seed)
+        model.set_row_frequencies(_row_counts(self._split, tables))
         return model
 
     def _sequences(self, items: Sequence[Conversation],
@@ -131,7 +168,7 @@ class PoolDistiller:
         return make_sequences(items, tables, num_soft=self._options.num_soft,
                               max_context=self._options.max_context)
 
-    def _write(self, path: Path, domain: str, model: FeatureModel, tables: TargetTables,
+    def _write(self, path: Path, domain: str, model: DraftModel, tables: TargetTables,
                trainer: Trainer, split: Split) -> None:
         training = {
             'answers': len(split.train),
@@ -139,7 +176,7 @@ class PoolDistiller:
             'steps': trainer.metrics[-1]['step'], 'seconds': round(trainer.seconds),
             'options': asdict(self._options)}
         card = DraftCard(
-            kind='feature', domain=domain, architecture=asdict(model.config),
+            kind=self._options.kind, domain=domain, architecture=model.architecture,
             storage=self._options.storage, target_checksum=self._target.checksum,
             tokenizer_checksum=self._target.tokenizer.content_checksum(), training=training)
         weights = {name: part.detach() for name, part in model.weights().items()}
@@ -153,7 +190,7 @@ class PoolDistiller:
         _write_json(self._folder / 'metrics' / f'{path.stem}.json', trainer.metrics)
         self._describe(path, domain)
 
-    def _measure(self, path: Path, model: FeatureModel, tables: TargetTables) -> Acceptance:
+    def _measure(self, path: Path, model: DraftModel, tables: TargetTables) -> Acceptance:
         """Held-out acceptance on all domains with the weights as stored."""
         _, weights = read_draft_weights(path)
         model.load_weights(weights)
@@ -173,11 +210,13 @@ def _row_counts(split: Split, tables: TargetTables) -> torch.Tensor:
     return torch.bincount(rows[rows >= 0], minlength=len(tables.row_tokens)).float()
 
 
-def _moved_bias(bias: torch.Tensor, old_rows: torch.Tensor, tables: TargetTables) -> torch.Tensor:
-    """The bias of rows that both drafts have; a new row begins as a rare one."""
-    moved = torch.full((len(tables.row_tokens),), float(bias.quantile(0.1)))
+def _moved_rows(values: torch.Tensor, old_rows: torch.Tensor,
+                tables: TargetTables) -> torch.Tensor:
+    """Rows that both drafts have; a new one begins as the mean, and a new bias as a rare one."""
+    start = values.quantile(0.1) if values.dim() == 1 else values.mean(0)
+    moved = start.expand(len(tables.row_tokens), *values.shape[1:]).clone()
     places = tables.token_rows[old_rows]
-    moved[places[places >= 0]] = bias[places >= 0]
+    moved[places[places >= 0]] = values[places >= 0]
     return moved
 
 

@@ -4,13 +4,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch.nn import functional
 
 from memspec_ros.training.feature_unroll import Step
 from memspec_ros.training.slots import SlotSequence, TargetTables
+
+
+class DraftModel(Protocol):
+    """A draft in training, of either kind. ``tables`` are matrices that are looked up in, and
+    ``slow`` factors on the rate of some matrices.
+    """
+
+    parts: torch.nn.ParameterDict
+    tables: ClassVar[tuple[str, ...]]
+    slow: ClassVar[Mapping[str, float]]
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """What a draft card says of the network."""
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """Weights as a draft file holds them."""
+
+    def load_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Take over a draft file's weights."""
+
+    def __call__(self, sequences: list[SlotSequence], tables: TargetTables,
+                 options: LossOptions) -> tuple[torch.Tensor, Acceptance]:
+        """Loss per proposal of one batch, and what was accepted in it."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
+        """From checkpoints."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, ClassVar
 
 import torch
 
@@ -15,7 +17,6 @@ from memspec_ros.training.feature_unroll import unroll
 from memspec_ros.training.slots import SlotSequence, TargetTables, make_batch
 
 TABLES = ('match_in', 'distance')
-SLOW = {'out': 0.03}
 
 
 class FeatureModel(torch.nn.Module):
@@ -26,6 +27,9 @@ class FeatureModel(torch.nn.Module):
 
     :param scales: per channel, of the target's ``state`` and ``embedding``: [hidden] each.
     """
+
+    tables: ClassVar[tuple[str, ...]] = TABLES
+    slow: ClassVar[Mapping[str, float]] = {'out': 0.03}
 
     def __init__(self, config: FeatureConfig, scales: Mapping[str, torch.Tensor], *,
                  seed: int) -> None:
@@ -39,6 +43,11 @@ class FeatureModel(torch.nn.Module):
         self.parts = torch.nn.ParameterDict({
             name: torch.nn.Parameter(_initial(name, shape, generator))
             for name, shape in config.shapes().items()})
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """What a draft card says of the network."""
+        return asdict(self.config)
 
     def weights(self) -> dict[str, torch.Tensor]:
         """Weights as a draft file holds them, differentiable."""

@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, ClassVar
 
 import torch
 from torch.nn import functional
@@ -26,6 +29,9 @@ class IndependentModel(torch.nn.Module):
     :param embedding_scale: root mean square of each channel of the target's embeddings: [hidden].
     """
 
+    tables: ClassVar[tuple[str, ...]] = ()
+    slow: ClassVar[Mapping[str, float]] = {'head': 0.03}
+
     def __init__(self, config: DecoderConfig, embedding_scale: torch.Tensor, *, rows: int,
                  seed: int) -> None:
         super().__init__()
@@ -41,6 +47,11 @@ class IndependentModel(torch.nn.Module):
             name.replace('.', '|'): torch.nn.Parameter(_initial(name, shape, generator))
             for name, shape in shapes.items()})
 
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """What a draft card says of the network."""
+        return asdict(self.config)
+
     def weights(self) -> dict[str, torch.Tensor]:
         """Weights as a draft file holds them, differentiable."""
         weights = {name.replace('|', '.'): part for name, part in self.parts.items()}
@@ -48,7 +59,7 @@ class IndependentModel(torch.nn.Module):
         return weights
 
     @torch.no_grad()
-    def load_weights(self, weights: dict[str, torch.Tensor]) -> None:
+    def load_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Take over a draft file's weights."""
         for name, part in self.parts.items():
             value = weights[name.replace('|', '.')]

@@ -15,8 +15,7 @@ import torch
 
 from memspec_ros.atomic_file import written_beside
 from memspec_ros.errors import ConfigError, DataError
-from memspec_ros.training.draft_loss import Acceptance, LossOptions
-from memspec_ros.training.feature_model import SLOW, TABLES, FeatureModel
+from memspec_ros.training.draft_loss import Acceptance, DraftModel, LossOptions
 from memspec_ros.training.muon import Muon
 from memspec_ros.training.processes import Processes
 from memspec_ros.training.progress import Progress
@@ -56,7 +55,7 @@ class Trainer:
     :param identity: what the checkpoint must belong to (data, options); any JSON-like value.
     """
 
-    def __init__(self, model: FeatureModel, tables: TargetTables, *, options: TrainerOptions,
+    def __init__(self, model: DraftModel, tables: TargetTables, *, options: TrainerOptions,
                  loss: LossOptions, checkpoint: Path, identity: Any,
                  processes: Processes) -> None:
         self.metrics: list[dict[str, Any]] = []
@@ -69,7 +68,8 @@ class Trainer:
         self._identity = repr((identity, asdict(options), asdict(loss)))
         self._processes = processes
         self._optimiser = Muon(dict(model.parts.items()), rate=options.rate,
-                               adam_rate=options.adam_rate, tables=TABLES, slow=SLOW)
+                               adam_rate=options.adam_rate, tables=model.tables,
+                               slow=model.slow)
         self._step = 0
         self._resume()
 
@@ -115,7 +115,7 @@ class Trainer:
         share = self._processes.share(batch)
         self._optimiser.zero_grad()
         loss, acceptance = self._model(share, self._tables, self._loss)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         self._processes.average([part.grad for part in self._model.parts.values()])
         self._optimiser.step()
         seen.add(acceptance)
@@ -157,7 +157,7 @@ class Trainer:
 
 
 @torch.no_grad()
-def evaluate(model: FeatureModel, sequences: Sequence[SlotSequence], tables: TargetTables,
+def evaluate(model: DraftModel, sequences: Sequence[SlotSequence], tables: TargetTables,
              num_steps: int = 3) -> Acceptance:
     """Count what would be accepted on sequences that were not trained on."""
     total = Acceptance(starts={}, right={})

@@ -65,6 +65,23 @@ def test_learns(tmp_path):
     assert last > first + 1.0
 
 
+def test_an_independent_draft_learns_too(tmp_path):
+    options = DistillOptions(
+        kind='independent', layers=1, rows=24, width=16, intermediate=32, window=64, num_soft=4,
+        general=TrainerOptions(epochs=30, slots_per_batch=200, metrics_steps=10))
+    make_distiller(tmp_path, options).general()
+    curve = json.loads((tmp_path / 'metrics' / 'general.json').read_text())
+    first, last = (sum(point['train_committed'].values()) for point in (curve[0], curve[-1]))
+    assert last > first + 1.0
+    header, _ = read_draft_weights(tmp_path / 'general.safetensors')
+    assert header.card.kind == 'independent'
+
+
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(ConfigError, match="kind is 'medusa'; it must be one of independent, "):
+        DistillOptions(kind='medusa')
+
+
 def test_a_killed_run_ends_in_the_same_bytes(tmp_path, monkeypatch):
     make_distiller(tmp_path / 'whole').general()
     learn = trainer_module.Trainer._learn

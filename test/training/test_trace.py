@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The acceptance table says what the running loop commits, exactly; and what traces refuse."""
 
+import dataclasses
 import functools
 import time
 
@@ -31,6 +32,7 @@ from memspec_ros.training.corpus_file import Conversation
 from memspec_ros.training.distill_data import Split
 from memspec_ros.training.distill_pool import DistillOptions, PoolDistiller
 from memspec_ros.training.draft_matrix import DraftMatrix, num_iterations
+from memspec_ros.training.independent_trace import independent_draft
 from memspec_ros.training.trace import PoolTracer, TraceOptions
 from memspec_ros.training.trainer import TrainerOptions
 
@@ -69,6 +71,15 @@ def pool_folder(tmp_path_factory):
 def make_tracer(folder, **options):
     return PoolTracer(load_pool(folder / 'pool.yaml'), make_target(),
                       TraceOptions(steps=STEPS, **options))
+
+
+@pytest.fixture(scope='module')
+def independent_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('independent')
+    options = dataclasses.replace(OPTIONS, kind='independent', layers=1)
+    PoolDistiller(folder, make_target(), Split.make(answers(), share=0.0), options,
+                  reference='tiny').general()
+    return folder
 
 
 @pytest.fixture(scope='module')
@@ -115,6 +126,17 @@ def test_the_table_says_what_the_running_loop_commits(pool_folder, table, name, 
         assert len(committed) == num_iterations(goal, name, draft_length)
         total += len(output) - len(committed)
     assert total > 20, 'nothing was accepted, so nothing was compared'
+
+
+def test_an_independent_draft_is_traced_as_it_runs(independent_folder):
+    goals = make_tracer(independent_folder).trace(answers()[:6],
+                                                  independent_folder / 'parts').goals
+    header, weights = read_draft_weights(independent_folder / 'general.safetensors')
+    draft = independent_draft('general', header, weights, make_target())
+    for goal in goals:
+        committed, _ = run_loop(draft, goal.prompt_ids, 3)
+        assert len(committed) == num_iterations(goal, 'general', 3)
+    assert sum(sum(goal.runs['general']) for goal in goals) > 10
 
 
 def test_some_outputs_end_and_some_do_not(table):
