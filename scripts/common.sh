@@ -13,7 +13,7 @@ export MEMSPEC_ENV
 # its modules, libraries and middleware into it. The ROS wheels set LD_LIBRARY_PATH themselves.
 unset PYTHONPATH PYTHONHOME LD_LIBRARY_PATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH \
     COLCON_PREFIX_PATH ROS_DISTRO RMW_IMPLEMENTATION _ROS_WHEELS_BOOTSTRAP_COMPLETE
-export PATH="$MEMSPEC_ENV/bin:$PATH"
+export PATH="$MEMSPEC_ENV/bin:$PATH" AMENT_PREFIX_PATH=$MEMSPEC_ENV
 
 # Nodes of this machine only are seen, and domains are left to each caller.
 export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST

@@ -59,7 +59,7 @@ class Checkout:
         """Run scripts/env; returns the process and the last argument of each call of pip."""
         self.calls.write_text('')
         for tool in ('bash', 'cat', 'cut', 'cp', 'dirname', 'env', 'find', 'flock', 'grep', 'ls',
-                     'mkdir', 'rm', 'sha256sum', 'sleep', 'sort', 'tail', 'touch', 'xargs'):
+                     'mkdir', 'rm', 'sed', 'sha256sum', 'sleep', 'sort', 'tail', 'touch', 'xargs'):
             if not (self.bin / tool).exists():
                 (self.bin / tool).symlink_to(shutil.which(tool))
         done = subprocess.run(
@@ -92,6 +92,13 @@ def test_a_changed_source_builds_the_project_only(checkout):
     (checkout.root / 'memspec_ros' / 'new.py').write_text('x = 1\n')
     _, calls = checkout.run()
     assert calls == [str(checkout.root)]
+
+
+def test_changed_settings_of_tools_install_nothing(checkout):
+    checkout.run()
+    with (checkout.root / 'pyproject.toml').open('a') as file:
+        file.write('[tool.other]\n')
+    assert checkout.run()[1] == []
 
 
 def test_changed_constraints_install_again_into_the_same_environment(checkout):
