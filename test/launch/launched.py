@@ -12,7 +12,7 @@ from launch.actions import IncludeLaunchDescription, RegisterEventHandler
 from launch.event_handlers import OnProcessExit, OnProcessIO, OnProcessStart
 from launch_pytest.actions import ReadyToTest
 
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 
 
 class Launched:

@@ -32,7 +32,7 @@ def start_file(start, monkeypatch, tmp_path):
                     reason='the demo model is not installed')
 def test_the_demo_serves_a_goal_in_its_namespace(start_file):
     node = start_file('demo.yaml', '-r', '__ns:=/robot1')
-    node.wait_for('active: serving goals')
+    node.wait_for('active: serving goals', limit_s=120)
     with connect('/robot1/generate') as client:
         result = client.send(Request(prompt='Say hello.', max_tokens=8)).result()
     assert result.error_code == ErrorCode.NONE, result.error_msg
@@ -43,7 +43,7 @@ def test_the_demo_serves_a_goal_in_its_namespace(start_file):
 @pytest.mark.parametrize('name', ['orin_nano.yaml', 'agx_orin.yaml'])
 def test_a_jetson_without_models_names_what_is_missing_and_takes_a_retry(name, start_file, peer):
     node = start_file(name)
-    node.wait_for('The node stays up')
+    node.wait_for('The node stays up', limit_s=120)
     assert 'hf download Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4' in node.output
     missing = [draft for draft in DRAFTS if f'qwen2_5_7b/{draft}.safetensors' not in node.output]
     assert missing == []
