@@ -20,9 +20,9 @@ from memspec_ros.replay.oracle import OracleDynamic, best_static_draft
 from memspec_ros.replay.profile import DeviceProfile
 from memspec_ros.replay.tracer import trace_goal
 from memspec_ros.runtime.assembly import Assembly
-from memspec_ros.runtime.plan import NGRAM_DRAFT, Plan, Policy
+from memspec_ros.runtime.plan import NGRAM_DRAFT, Plan, Policy, PoolDraft
 from memspec_ros.runtime.policies.static import StaticDraft
-from memspec_ros.runtime.runtime import MemSpecRuntime, PreparedRequest
+from memspec_ros.runtime.runtime import MemSpecRuntime, OnProgress, PreparedRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class RealTimeBench:
         self.assembly = assembly
         self._settings = settings
         self._max_tokens = max_tokens
-        self._unroll = unroll
+        self.unroll = unroll
         self._runtime = MemSpecRuntime(assembly, settings)
         self._strategy = ''
 
@@ -55,6 +55,18 @@ class RealTimeBench:
     def pool(self) -> tuple[str, ...]:
         """The pool's drafts that can be used."""
         return self.assembly.draft_cache.candidates
+
+    @property
+    def drafts(self) -> tuple[PoolDraft, ...]:
+        """The pool, as replay takes it."""
+        return tuple(PoolDraft(name=status.name, domain=status.domain,
+                               num_bytes=status.num_bytes)
+                     for status in self.assembly.draft_cache.residency().drafts)
+
+    @property
+    def draft_length(self) -> int:
+        """Gamma, the same for all strategies that do not choose their own."""
+        return self._settings.runtime.draft_length
 
     def fits(self, prompt: BenchPrompt) -> bool:
         """Whether prompt and answer fit the context."""
@@ -102,6 +114,12 @@ class RealTimeBench:
             'proposed': {name: proposed for goal in traced
                          for name, proposed in goal.proposed.items()}})
 
+    def run_policy(self, policy: Policy, prompt: BenchPrompt, on_progress: OnProgress) -> Result:
+        """Run one goal under a policy that is no strategy."""
+        self._strategy = ''
+        self.assembly.controller.use_policy(policy)
+        return self._generate(prompt, on_progress)
+
     def close(self) -> None:
         """Stop the loader thread."""
         self._runtime.close()
@@ -117,7 +135,7 @@ class RealTimeBench:
                 raise ConfigError(f"draft '{draft}' cannot be loaded, so it cannot be traced")
         return trace_goal(tokens, prompt_length, target=self.assembly.target, id=key.prompt.id,
                           drafts={draft: self.assembly.drafts[draft]}, domain=key.workload,
-                          max_draft_length=self._unroll,
+                          max_draft_length=self.unroll,
                           ended=result.finish_reason is FinishReason.STOP)
 
     def _always_resident(self) -> tuple[str, ...]:
@@ -142,20 +160,19 @@ class RealTimeBench:
             return StaticDraft(NGRAM_DRAFT)
         if table is None or profile is None:
             return None
-        draft_length = self._settings.runtime.draft_length
         if strategy.name == ORACLE_STATIC:
             return StaticDraft(best_static_draft(table, profile, drafts=self.pool,
-                                                 draft_length=draft_length))
+                                                 draft_length=self.draft_length))
         if strategy.name == ORACLE_DYNAMIC:
-            return OracleDynamic(profile, drafts=self.pool, draft_length=draft_length,
+            return OracleDynamic(profile, drafts=self.pool, draft_length=self.draft_length,
                                  clock=time.perf_counter, table_of=lambda _: table)
         return None
 
     def _prepare(self, prompt: BenchPrompt) -> PreparedRequest:
         return self._runtime.prepare(Request(prompt=prompt.text, max_tokens=self._max_tokens))
 
-    def _generate(self, prompt: BenchPrompt) -> Result:
-        result = self._runtime.generate(self._prepare(prompt))
+    def _generate(self, prompt: BenchPrompt, on_progress: OnProgress = lambda _: None) -> Result:
+        result = self._runtime.generate(self._prepare(prompt), on_progress=on_progress)
         if result.error_msg:
             raise MemSpecError(f"prompt '{prompt.id}': {result.error_msg}")
         return result

@@ -69,6 +69,8 @@ class Assembly:
     loader: ThreadLoader
     controller: Controller
     info: RuntimeInfo
+    predictor: Predictor = dataclasses.field(default_factory=lambda: UniformPredictor(()))
+    target_checksum: str = ''
 
 
 def assemble(settings: Settings, report: Report) -> Assembly:
@@ -116,16 +118,18 @@ def _connect(settings: Settings, found: Survey, loaded: LoadedTarget, slots: Dra
     measure_target(cost_model, loaded.target, clock=time.perf_counter)
     ngram: dict[str, Draft] = {} if not settings.draft.ngram else {
         NGRAM_DRAFT: NgramDraft(name=NGRAM_DRAFT, max_size=settings.draft.ngram_max)}
+    predictor = _predictor(settings, found, loaded)
     controller = Controller(
         settings=settings.runtime, draft_cache=draft_cache, cost_model=cost_model,
         make_policy=policy_factory(drafts=pool_drafts, cost_model=cost_model,
-                                   predictor=_predictor(settings, found, loaded)),
+                                   predictor=predictor),
         always_resident=(*ngram, PLAIN_DRAFT), clock=time.perf_counter)
     names = (*(draft.name for draft in pool_drafts), *ngram)
     return Assembly(
         target=loaded.target, tokenizer=loaded.tokenizer, draft_names=names, loader=loader,
         drafts=ResidentDrafts(draft_cache, slots, ngram), draft_cache=draft_cache,
-        controller=controller, info=_info(settings, found, loaded, names))
+        controller=controller, predictor=predictor, target_checksum=loaded.checksum,
+        info=_info(settings, found, loaded, names))
 
 
 def _predictor(settings: Settings, found: Survey, loaded: LoadedTarget) -> Predictor:

@@ -59,6 +59,11 @@ class Controller:
         return self._active
 
     @property
+    def cost_model(self) -> CostModel:
+        """Times and acceptance, kept current."""
+        return self._cost_model
+
+    @property
     def settings(self) -> RuntimeSettings:
         """The settings in force."""
         return self._settings

@@ -21,7 +21,11 @@ DRAFT_STEP_SHARE = 0.15
 
 
 class Average:
-    """An exponentially weighted mean that starts with its first value."""
+    """An exponentially weighted mean that starts with its first value.
+
+    A value counts as at most twice and at least half the mean: one pass that another process
+    held up must not turn the choice of draft lengths.
+    """
 
     __slots__ = ('value',)
 
@@ -30,8 +34,9 @@ class Average:
 
     def add(self, value: float) -> None:
         """Move towards a new value."""
-        self.value = value if self.value is None else \
-            self.value + SMOOTHING * (value - self.value)
+        mean = self.value
+        self.value = value if mean is None else \
+            mean + SMOOTHING * (min(max(value, mean / 2), 2 * mean) - mean)
 
 
 class CostModel:

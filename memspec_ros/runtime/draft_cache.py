@@ -146,13 +146,15 @@ class DraftCache:
     def update(self, plan: Plan) -> None:
         """Bring the resident set towards the working set without waiting (Algorithm 2).
 
-        The active draft is protected, except where the plan stops decoding for another anyway.
+        The active draft is protected, or the one that the plan names in its place; none is where
+        the plan stops decoding for another anyway.
         """
         self.poll()
         self._scores = plan.scores
         wanted = [name for name in plan.working_set if name in self.candidates]
         self._working_set = tuple(wanted[:self._capacity])
-        protected = NONE_PROTECTED if plan.awaited else frozenset((self._active,))
+        protected = NONE_PROTECTED if plan.awaited else \
+            frozenset((plan.protected or self._active,))
         missing = [name for name in self._working_set if not self._prefetch(name, protected)]
         if missing:
             self._cancel_abandoned(len(missing))

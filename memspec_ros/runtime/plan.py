@@ -53,6 +53,9 @@ class Plan:
     :param scores: a score per ranked draft; the draft cache evicts in ascending order.
     :param working_set: drafts to have resident, most wanted first; at most K are heeded.
     :param awaited: decoding stops until this draft is resident: d_0, and what MAB-Sync picks.
+    :param protected: the resident draft that is not to be evicted for the working set; '' is the
+        active one (the paper's rule). A policy that knows it will go on with another may free
+        the active one's slot an interval earlier.
     :param catch_up: resident drafts that are judged on the interval's tokens when it ends.
     """
 
@@ -60,6 +63,7 @@ class Plan:
     scores: Mapping[str, float]
     working_set: tuple[str, ...] = ()
     awaited: str = ''
+    protected: str = ''
     catch_up: tuple[str, ...] = ()
 
     @property
@@ -94,6 +98,12 @@ def ranked_plan(context: PlanContext, scores: Mapping[str, float], *, working_se
     return Plan(ranking=ranked + context.always_resident, scores=scores,
                 working_set=ranked[:working_set_size],
                 awaited=ranked[0] if awaits_first and ranked and context.point == 0 else '')
+
+
+def best_resident(ranking: Sequence[str], context: PlanContext) -> str:
+    """Return the draft that the controller would run if the ranking were the plan's."""
+    return next((name for name in ranking
+                 if name in context.resident or name in context.always_resident), '')
 
 
 def led_by(plan: Plan, draft: str) -> Plan:

@@ -81,6 +81,7 @@ def plans(point, capacity):
         for active in (wanted[:1] if point == 0 else (*NAMES, '')):
             ranking = (active, *(name for name in (*NAMES, '') if name != active))
             yield Plan(ranking=ranking, working_set=wanted, awaited='' if point else wanted[0],
+                       protected=active if point else '',
                        scores={name: -place for place, name in enumerate(ranking)})
 
 

@@ -144,3 +144,12 @@ def test_what_a_switch_costs_is_told_from_the_steps():
     assert model.catch_up_s('math') == pytest.approx(0.010)
     model.observe(outcome(3, 1, draft='math', step_ms=3.0), 3)
     assert model.draft_step_s('math') > 0.002
+
+
+def test_one_held_up_pass_moves_the_mean_little_and_a_slower_machine_moves_it_all_the_way():
+    model = measured()
+    model.measure_target(1, 5.0)
+    assert model.target_s(1) < 1.11 * 0.0119
+    for _ in range(100):
+        model.measure_target(1, 0.1)
+    assert model.target_s(1) == pytest.approx(0.1, rel=0.02)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -90,6 +91,15 @@ def test_the_active_draft_goes_when_decoding_waits_for_another():
     cache.activate('code')
     cache.update(plan_for('math', size=1, awaited='math'))
     assert cache.wait_for('math')
+    assert cache.resident == {'math'}
+
+
+def test_a_plan_may_protect_the_draft_that_runs_next_in_place_of_the_active_one():
+    loader, cache = make_cache()
+    make_resident(loader, cache, 'code', 'math')
+    cache.activate('code')
+    cache.update(replace(plan_for('law', 'math'), protected='math'))
+    assert loader.started[2:] == ['law']
     assert cache.resident == {'math'}
 
 

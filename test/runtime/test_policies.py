@@ -187,6 +187,14 @@ def test_online_is_corrected_by_what_a_resident_draft_would_have_had_accepted():
     assert plan.catch_up == (*NAMES, 'ngram')
 
 
+def test_online_frees_the_slot_of_a_draft_it_leaves():
+    online = policy('memspec_online', scores=SCORES, cost_model=measured_costs(),
+                    rates={'law': 0.2, 'general': 0.5, 'code': 0.9})
+    plan = online.plan(context(1, resident=('law', 'general'), active='law', always=('',)))
+    assert plan.protected == 'general'
+    assert plan.working_set == ('code', 'general')
+
+
 def test_online_prefers_the_active_draft_among_equals():
     online = policy('memspec_online', cost_model=measured_costs())
     assert online.plan(context(1, active='code', always=('',))).desired == 'code'

@@ -11,7 +11,7 @@ from memspec_ros.prediction.predictor import Prediction, Predictor
 from memspec_ros.records import ADAPTIVE_DRAFT_LENGTH
 from memspec_ros.runtime.acceptance import PRIOR_RATE
 from memspec_ros.runtime.cost_model import CostModel
-from memspec_ros.runtime.plan import NGRAM_DRAFT, PLAIN_DRAFT, Plan, PlanContext
+from memspec_ros.runtime.plan import NGRAM_DRAFT, PLAIN_DRAFT, Plan, PlanContext, best_resident
 
 NGRAM_PRIOR_RATE = 0.5
 NGRAM_PRIOR_PROPOSING = 0.3
@@ -46,6 +46,7 @@ class MemSpecOnline:
         return Plan(ranking=ranking, scores=scores,
                     working_set=tuple(ranked[:context.cache_capacity]),
                     awaited=self._awaited(ranking, context),
+                    protected=best_resident(ranking, context),
                     catch_up=tuple(name for name in names if name != PLAIN_DRAFT))
 
     def observe(self, outcome: IterationOutcome) -> None:
