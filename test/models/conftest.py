@@ -21,7 +21,7 @@ def smollm2_file() -> Path:
     return files[0]
 
 
-@pytest.fixture(autouse=True, scope='session')
-def _one_thread() -> None:
+@pytest.fixture(autouse=True, scope='module')
+def _threads() -> None:
     """Tiny models gain nothing from threads, and threads that wait for each other are slow."""
     torch.set_num_threads(1)
