@@ -115,15 +115,24 @@ class Transformers:
                 self._model(input_ids=ids[:, :-1], past_key_values=key_values, use_cache=True,
                             logits_to_keep=1)
             prefilled_s = time.perf_counter()
+            emit = _Emission(frozenset(self._end_ids), max_tokens, prefilled_s)
             output = self._model.generate(
                 ids, attention_mask=torch.ones_like(ids), past_key_values=key_values,
                 max_new_tokens=max_tokens, do_sample=False, eos_token_id=self._end_ids,
-                pad_token_id=self._end_ids[0], **self._options)
-        emit = _Emission(frozenset(self._end_ids), max_tokens, prefilled_s)
+                pad_token_id=self._end_ids[0], stopping_criteria=[self._note_step(emit)],
+                **self._options)
+        emit.note_end()
         for token in output[0, len(prompt):].tolist():
             if not emit(token):
                 break
         return emit.answer(prefilled_s - started_s)
+
+    def _note_step(self, emit: _Emission) -> Callable[..., Any]:
+        """Return a criterion that stops nothing and notes when the first step was done."""
+        def criterion(input_ids: Any, _scores: Any, **_options: Any) -> Any:
+            emit.note_first()
+            return self._torch.zeros(input_ids.shape[0], dtype=self._torch.bool)
+        return criterion
 
     def _open(self, model: str) -> Any:
         folder, file = os.path.split(model)
@@ -162,11 +171,20 @@ class _Emission:
         self._max_tokens = max_tokens
         self._started_s = started_s
         self._first_s = 0.0
+        self._ended_s = 0.0
         self._tokens: list[int] = []
+
+    def note_first(self) -> None:
+        """Note that the first token is known, if none was yet."""
+        self._first_s = self._first_s or time.perf_counter()
+
+    def note_end(self) -> None:
+        """Note that all tokens are known, where they come all at once."""
+        self._ended_s = time.perf_counter()
 
     def __call__(self, token: int) -> bool:
         """Take a token; whether more are wanted."""
-        self._first_s = self._first_s or time.perf_counter()
+        self.note_first()
         if token in self._end_ids:
             return False
         self._tokens.append(token)
@@ -174,7 +192,7 @@ class _Emission:
 
     def answer(self, prefill_s: float) -> Answer:
         """Return tokens and times."""
-        ended_s = time.perf_counter()
+        ended_s = self._ended_s or time.perf_counter()
         return {'tokens': self._tokens, 'prefill_s': prefill_s,
                 'first_token_s': prefill_s + (self._first_s or ended_s) - self._started_s,
                 'decode_s': ended_s - self._started_s, 'cpu_s': time.process_time(),

@@ -59,7 +59,9 @@ class PeerProcess:
 
     def __init__(self, order: PeerOrder, *, python: str = '') -> None:
         self._kind = order.kind
-        self._log = tempfile.TemporaryFile('w+', encoding='utf-8', errors='replace')
+        # Open as long as the process is; close() closes both.
+        self._log = tempfile.TemporaryFile('w+', encoding='utf-8',  # noqa: SIM115
+                                           errors='replace')
         try:
             self._process = subprocess.Popen(
                 [python or sys.executable, str(CHILD)], stdin=subprocess.PIPE,

@@ -6,21 +6,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from memspec_ros.bench.followed_plans import plan_ahead
+from memspec_ros.bench.iteration_log import IterationLog
 from memspec_ros.bench.record import GoalRecord, digest_of
-from memspec_ros.bench.strategies import NGRAM, ORACLE_DYNAMIC, ORACLE_STATIC, PLAIN, Strategy
+from memspec_ros.bench.strategies import (
+    NGRAM,
+    ORACLE_DYNAMIC,
+    ORACLE_STATIC,
+    PLAIN,
+    STRATEGIES,
+    Strategy,
+)
 from memspec_ros.bench.workloads import BenchPrompt
 from memspec_ros.config import Settings
 from memspec_ros.errors import ConfigError, MemSpecError
 from memspec_ros.records import FinishReason, Request, Result
 from memspec_ros.replay.acceptance_table import TracedGoal
 from memspec_ros.replay.goal_table import GoalTable
-from memspec_ros.replay.oracle import OracleDynamic, best_static_draft
+from memspec_ros.replay.oracle import best_static_draft
 from memspec_ros.replay.profile import DeviceProfile
 from memspec_ros.replay.tracer import trace_goal
 from memspec_ros.runtime.assembly import Assembly
-from memspec_ros.runtime.plan import NGRAM_DRAFT, Plan, Policy, PoolDraft
+from memspec_ros.runtime.plan import NGRAM_DRAFT, PLAIN_DRAFT, Plan, Policy, PoolDraft
 from memspec_ros.runtime.policies.static import StaticDraft
 from memspec_ros.runtime.runtime import MemSpecRuntime, OnProgress, PreparedRequest
 
@@ -37,6 +46,9 @@ class GoalKey:
 class RealTimeBench:
     """Runs goals through the runtime as the node does, with the strategy's settings.
 
+    Every goal starts from nothing: no draft is resident, nothing is known of their acceptance,
+    and no prompt's prefix is kept.
+
     :param settings: what is the same for all strategies.
     :param max_tokens: output tokens per goal.
     :param unroll: draft length of traces.
@@ -50,6 +62,10 @@ class RealTimeBench:
         self.unroll = unroll
         self._runtime = MemSpecRuntime(assembly, settings)
         self._strategy = ''
+        self._log = IterationLog(clock=time.perf_counter,
+                                 counters=assembly.draft_cache.counters,
+                                 is_loading=lambda: assembly.loader.is_reading)
+        assembly.controller.metrics = self._log
 
     @property
     def pool(self) -> tuple[str, ...]:
@@ -92,17 +108,28 @@ class RealTimeBench:
         :raises MemSpecError: the goal ended with an error.
         """
         self._choose(strategy, table, profile)
+        self._forget()
+        counters = self.assembly.draft_cache.counters
+        before = replace(counters)
         result = self._generate(key.prompt)
+        num_evictions = counters.num_evictions - before.num_evictions
+        # Loads in flight end here, and drafts that never ran count as wasted.
+        self._forget()
         return GoalRecord.of(
-            self.assembly.controller.metrics.goal, strategy=strategy.name,
-            workload=key.workload, prompt=key.prompt.id, run=key.run,
-            prefill_s=result.durations.prefill_s, wall_decode_s=result.durations.decode_s,
-            output=digest_of(result.token_ids))
+            self._log.goal, strategy=strategy.name, workload=key.workload, prompt=key.prompt.id,
+            run=key.run, prefill_s=result.durations.prefill_s,
+            wall_decode_s=result.durations.decode_s,
+            first_token_s=result.durations.first_token_s,
+            num_prompt_tokens=result.prompt_tokens, num_evictions=num_evictions,
+            num_loads=counters.num_loads - before.num_loads,
+            num_wasted_prefetches=counters.num_wasted_prefetches - before.num_wasted_prefetches,
+            output=digest_of(result.token_ids), timings=self._log.timings,
+            stalls=self._log.stalls())
 
     def trace(self, key: GoalKey) -> TracedGoal:
         """Decode a goal plainly and ask every draft at every position of its answer."""
-        self._choose(Strategy(name=PLAIN, label='', parameters={
-            'runtime.policy': 'general_static', 'runtime.draft_length': 0}), None, None)
+        self._choose(STRATEGIES[PLAIN], None, None)
+        self._forget()
         prepared = self._prepare(key.prompt)
         result = self._generate(key.prompt)
         tokens = [*prepared.prompt_ids, *result.token_ids]
@@ -156,17 +183,22 @@ class RealTimeBench:
     def _policy(self, strategy: Strategy, table: GoalTable | None,
                 profile: DeviceProfile | None) -> Policy | None:
         """Return the policy that no setting names, if the strategy is one of those."""
-        if strategy.name == NGRAM:
-            return StaticDraft(NGRAM_DRAFT)
+        if strategy.name in (PLAIN, NGRAM):
+            return StaticDraft({PLAIN: PLAIN_DRAFT, NGRAM: NGRAM_DRAFT}[strategy.name])
         if table is None or profile is None:
             return None
         if strategy.name == ORACLE_STATIC:
             return StaticDraft(best_static_draft(table, profile, drafts=self.pool,
                                                  draft_length=self.draft_length))
         if strategy.name == ORACLE_DYNAMIC:
-            return OracleDynamic(profile, drafts=self.pool, draft_length=self.draft_length,
-                                 clock=time.perf_counter, table_of=lambda _: table)
+            return plan_ahead(table, profile, drafts=self.drafts,
+                              settings=self._settings.runtime)
         return None
+
+    def _forget(self) -> None:
+        """Empty the draft cache, drop what was learnt, and let no prefix be reused."""
+        self.assembly.controller.reset()
+        self._runtime.reset()
 
     def _prepare(self, prompt: BenchPrompt) -> PreparedRequest:
         return self._runtime.prepare(Request(prompt=prompt.text, max_tokens=self._max_tokens))

@@ -55,6 +55,12 @@ STRATEGIES = {strategy.name: strategy for strategy in (
 assert set(POLICIES) <= set(STRATEGIES)
 
 
+def static_strategy(draft: str, label: str = '') -> Strategy:
+    """Return the strategy that keeps one draft of the pool."""
+    return Strategy(name=draft, label=label or draft, parameters={
+        'runtime.policy': 'oracle_static', 'runtime.oracle_draft': draft})
+
+
 def choose_strategies(names: Sequence[str]) -> list[Strategy]:
     """Return strategies by name; none named means all.
 
