@@ -141,9 +141,11 @@ def _load_transformers(found: TargetDescription, tokenizer: Tokenizer) -> Loaded
     model = load_model(found.path, dtype=found.dtype, device=found.device)
     target = TransformersTarget(model, context_tokens=found.context_tokens,
                                 end_ids=tokenizer.end_ids)
+    target.extend([0], 0)  # takes the KV cache's memory now and not in the first goal
+    target.rollback(0)
     num_bytes = sum(part.numel() * part.element_size() for part in model.parameters())
     return LoadedTarget(target=target, tokenizer=tokenizer, description=found,
-                        num_bytes=num_bytes, kv_bytes=found.kv_bytes,
+                        num_bytes=num_bytes, kv_bytes=target.kv_bytes,
                         checksum=fingerprint(found.path))
 
 

@@ -104,7 +104,7 @@ def _describe_fast(settings: TargetSettings, file: ModelFile, device: str) -> Ta
     native = device == 'cpu' and native_library.is_available()
     kv_element, hidden_element = _state_bytes(dtype, native)
     room = -(-settings.context_tokens // BLOCK_TOKENS) * BLOCK_TOKENS
-    ring = min(settings.context_tokens, 2 * MIN_POSITIONS) * config.hidden_size * hidden_element
+    ring = _ring_positions(settings) * config.hidden_size * hidden_element
     return TargetDescription(
         path=file.path, name=_name_of(file.path), architecture=config.family,
         backend=NATIVE if native else TORCH, dtype=dtype, device=device,
@@ -121,6 +121,10 @@ def _check_context(settings: TargetSettings, file: ModelFile) -> None:
     if settings.context_tokens > longest:
         raise ConfigError(f'target.context_tokens is {settings.context_tokens}; {file.path} was '
                           f'trained for {longest}')
+
+
+def _ring_positions(settings: TargetSettings) -> int:
+    return min(settings.context_tokens, 2 * MIN_POSITIONS)
 
 
 def _state_bytes(dtype: str, native: bool) -> tuple[int, int]:
@@ -160,7 +164,9 @@ def _describe_transformers(settings: TargetSettings, path: Path, config: HubConf
         dtype=dtype, device=device, vocab_size=config.vocab_size, num_layers=config.num_layers,
         hidden_size=config.hidden_size, context_tokens=settings.context_tokens,
         weight_bytes=config.num_weights(path) * _BYTES[dtype],
-        kv_bytes=settings.context_tokens * per_token, workspace_bytes=_pass_bytes(
+        kv_bytes=(settings.context_tokens * per_token
+                  + _ring_positions(settings) * config.hidden_size * _BYTES[dtype]),
+        workspace_bytes=_pass_bytes(
             settings.prefill_chunk_tokens, config.vocab_size, 4 * config.hidden_size))
 
 
