@@ -52,10 +52,14 @@ class DecodeThread:
         with self._changed:
             return self._queue.remove(goal)
 
-    def waiting(self) -> tuple[tuple[Goal, ...], bool]:
-        """Return the goals that wait, in their order, and whether one runs."""
+    def visit_waiting(self, visit: Callable[[Goal, int], None]) -> None:
+        """Call ``visit`` with each goal that waits and how many are served before it.
+
+        None of them begins meanwhile, so what is published about it stays true and in order.
+        """
         with self._changed:
-            return tuple(self._queue), self._running is not None
+            for position, goal in enumerate(self._queue, start=int(self._running is not None)):
+                visit(goal, position)
 
     @property
     def num_waiting(self) -> int:

@@ -29,7 +29,7 @@ from memspec_ros.node.services import Services
 from memspec_ros.node.transitions import Transitions
 
 NODE_NAME = 'memspec'
-WATCH_RATE_HZ = 5.0
+WATCH_RATE_HZ = 4.0
 DIAGNOSTICS_RATE_HZ = 1.0
 # Deactivate lets goals end; those that take longer are ended.
 DRAIN_LIMIT_S = 30.0
@@ -62,7 +62,8 @@ class GenerateNode(LifecycleNodeMixin, Node):
         self._ros_parameters = NodeParameters(self, on_change=self._apply)
         self._goals = GoalServer(
             self, self._outbox, settings=lambda: self.settings.server,
-            queue_capacity=self.settings.server.queue_capacity, on_change=self._on_goals_changed)
+            queue_capacity=self.settings.server.queue_capacity, on_change=self._on_goals_changed,
+            on_progress=self._on_progress)
         self._topics = Publishers(self)
         self._questions = Services(self, self._goals, runtime=lambda: self._runtime,
                                   state=lambda: (self.state, self._last_error))
@@ -215,6 +216,12 @@ class GenerateNode(LifecycleNodeMixin, Node):
         if not self._goals.open_goals:
             self._drained.set()
         self._publish_residency(with_scores=False)
+
+    def _on_progress(self) -> None:
+        """Have a change of residency published; called in the decode thread."""
+        runtime = self._runtime
+        if runtime is not None and self._topics.is_news(runtime.residency(), with_scores=False):
+            self._outbox.post(self._publish_residency)
 
     def _publish_residency(self, *, with_scores: bool = True) -> None:
         if self._runtime is not None:

@@ -37,8 +37,9 @@ class Goal:
     """What the node knows of a goal.
 
     The executor thread writes everything but ``ended_by`` and ``started_s``, which are the decode
-    thread's. ``stop_order`` goes from the first to the second: written once, read at each
-    iteration.
+    thread's. What was sent as feedback (``num_feedback``, ``sent_text``) changes hands when the
+    goal leaves the queue. ``stop_order`` is written by the first thread, once, and read by the
+    second at each iteration.
     """
 
     def __init__(self, *, handle: Any, number: int, client: ClientTrace) -> None:

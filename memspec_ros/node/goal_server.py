@@ -41,14 +41,18 @@ class GoalServer:
     first ends it, in :meth:`finish`.
 
     :param settings: returns the current server settings.
+    :param on_change: called when a goal was taken or has ended.
+    :param on_progress: called in the decode thread with each feedback of a running goal.
     """
 
     def __init__(self, node: Node, outbox: Outbox, *, settings: Callable[[], ServerSettings],
-                 queue_capacity: int, on_change: Callable[[], None]) -> None:
+                 queue_capacity: int, on_change: Callable[[], None],
+                 on_progress: Callable[[], None]) -> None:
         self._logger = node.get_logger()
         self._outbox = outbox
         self._settings = settings
         self._on_change = on_change
+        self._on_progress = on_progress
         self._open: dict[bytes, Goal] = {}
         self._runtime: Runtime | None = None
         self._num_accepted = 0
@@ -118,11 +122,15 @@ class GoalServer:
             self.tell_positions()
 
     def serve(self, goal: Goal) -> None:
-        """Answer a goal; decode thread only."""
+        """Answer a goal; decode thread only.
+
+        Feedback of a running goal is published from here: to wake the executor for each would
+        cost more than the message.
+        """
         goal.start()
         self._outbox.post(functools.partial(self._begin, goal))
-        batch = FeedbackBatch(rate_hz=self._settings().feedback_rate_hz, send=lambda progress: (
-            self._outbox.post(functools.partial(self.send_feedback, goal, progress))))
+        batch = FeedbackBatch(rate_hz=self._settings().feedback_rate_hz,
+                              send=functools.partial(self._send_progress, goal))
         runtime = self._runtime
         assert runtime is not None
         try:
@@ -140,23 +148,27 @@ class GoalServer:
             self._action_server.begin(goal.handle)
         self.tell_positions()
 
-    def send_feedback(self, goal: Goal, progress: Progress, queue_position: int = 0) -> None:
-        """Publish where a goal stands."""
+    def _send_progress(self, goal: Goal, progress: Progress) -> None:
+        self._send_feedback(goal, progress)
+        self._on_progress()
+
+    def _send_feedback(self, goal: Goal, progress: Progress, queue_position: int = 0) -> None:
+        """Publish where a goal stands: the executor's while it waits, then the decode thread's."""
         if goal.finished:
             return
         goal.sent_text += progress.delta_text
         goal.handle.publish_feedback(progress_to_message(
             progress, seq=goal.num_feedback, queue_position=queue_position))
         goal.num_feedback += 1
-        self._on_change()
 
     def tell_positions(self) -> None:
         """Tell each waiting goal its place, if that has changed."""
-        waiting, running = self.decode_thread.waiting()
-        for position, goal in enumerate(waiting, start=int(running)):
-            if goal.queue_position != position or goal.num_feedback == 0:
-                goal.queue_position = position
-                self.send_feedback(goal, Progress(state=GoalState.QUEUED), position)
+        self.decode_thread.visit_waiting(self._tell_position)
+
+    def _tell_position(self, goal: Goal, position: int) -> None:
+        if goal.queue_position != position or goal.num_feedback == 0:
+            goal.queue_position = position
+            self._send_feedback(goal, Progress(state=GoalState.QUEUED), position)
 
     def finish(self, goal: Goal, result: Result) -> None:
         """End a goal: the one place where it gets its terminal status and its result."""

@@ -11,7 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import NoReturn
 
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
@@ -28,10 +28,11 @@ END_THREAD_S = 0.5
 
 def main(args: Sequence[str] | None = None, *,
          open_runtime: OpenRuntime = open_runtime) -> int:
-    """Run the node until SIGINT or SIGTERM; return the exit code.
+    """Run the node until SIGINT or SIGTERM; then the process ends here, with exit code 0.
 
     :param args: with --ros-args, as rcl takes them; the process's own when None.
     :param open_runtime: what configure calls.
+    :returns: an exit code, when the node could not be started.
     """
     stop = threading.Event()
     # rclpy's own handlers shut the context down at once, and no client could be told.
@@ -50,7 +51,7 @@ def main(args: Sequence[str] | None = None, *,
 def _request_stop(stop: threading.Event) -> None:
     if stop.is_set():
         # Asked twice: whoever asks does not want to wait for clients to be told.
-        os._exit(1)
+        _exit_now(1)
     stop.set()
 
 
@@ -66,7 +67,7 @@ class _Process:
         self._executor.add_node(node)
         self._thread = threading.Thread(target=self._spin, name='executor', daemon=True)
 
-    def run(self) -> int:
+    def run(self) -> NoReturn:
         """Serve until asked to stop, then end within 3 s."""
         self._executor.create_task(self._node.autostart)
         self._thread.start()
@@ -78,11 +79,13 @@ class _Process:
         time.sleep(LINGER_S)
         clean = self._node.end_decode_thread(END_THREAD_S) and all_ended
         clean = self._end_executor() and clean
-        if not clean:
-            self._exit_now()
-        self._node.destroy_node()
-        rclpy.try_shutdown()
-        return 0
+        if clean:
+            self._node.destroy_node()
+            rclpy.try_shutdown()
+        else:
+            self._logger.warning('a thread is still busy (loading, or in a long pass): '
+                                 'the process ends without it')
+        _exit_now(0)
 
     def _spin(self) -> None:
         while not self._ended.is_set():
@@ -103,9 +106,9 @@ class _Process:
         self._executor.shutdown()
         return True
 
-    def _exit_now(self) -> Any:
-        self._logger.warning('a thread is still busy (loading, or in a long pass): '
-                             'the process ends without it')
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+
+def _exit_now(code: int) -> NoReturn:
+    """End the process without the interpreter's own teardown, which takes seconds with torch."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

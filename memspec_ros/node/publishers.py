@@ -44,11 +44,14 @@ class Publishers:
 
         :param with_scores: whether a change of scores alone counts; they change at every ranking.
         """
-        if self._last is not None and _shown(residency, with_scores) == _shown(self._last,
-                                                                               with_scores):
-            return
-        self._last = residency
-        self._residency.publish(residency_to_message(residency, self._now()))
+        if self.is_news(residency, with_scores=with_scores):
+            self._last = residency
+            self._residency.publish(residency_to_message(residency, self._now()))
+
+    def is_news(self, residency: Residency, *, with_scores: bool) -> bool:
+        """Whether this residency would be published; any thread may ask."""
+        last = self._last
+        return last is None or _shown(residency, with_scores) != _shown(last, with_scores)
 
     def throughput(self, throughput: Throughput, *, queue_length: int) -> None:
         """Publish the running figures."""

@@ -49,7 +49,9 @@ def test_one_runs_the_others_wait_in_order(served):
     low, high = Goal(1), Goal(2, priority=1)
     served.thread.submit(low)
     served.thread.submit(high)
-    assert served.thread.waiting() == ((high, low), True)
+    seen = []
+    served.thread.visit_waiting(lambda goal, position: seen.append((goal, position)))
+    assert seen == [(high, 1), (low, 2)]
     assert served.thread.num_waiting == 2
     with pytest.raises(RequestError, match='2 goals wait'):
         served.thread.submit(Goal(3))

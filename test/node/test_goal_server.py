@@ -48,10 +48,10 @@ class Bench:
     def __init__(self, node, outbox, **settings):
         self.outbox = outbox
         self.settings = ServerSettings(**settings)
-        self.num_changes = 0
+        self.num_progress = 0
         self.goals = GoalServer(node, outbox, settings=lambda: self.settings,
                                 queue_capacity=self.settings.queue_capacity,
-                                on_change=self._count)
+                                on_change=lambda: None, on_progress=self._count)
         self.script = FakeScript()
         self.runtime = FakeRuntime(self.script, Settings())
         self.goals.use(self.runtime)
@@ -59,7 +59,7 @@ class Bench:
         self.action = self.goals._action_server
 
     def _count(self):
-        self.num_changes += 1
+        self.num_progress += 1
 
     def send(self, number, **fields):
         handle = Handle(number, **{'prompt': 'one two', 'max_tokens': 4, **fields})
@@ -94,6 +94,8 @@ def test_from_queue_to_result(bench):
         GoalState.QUEUED, GoalState.PREFILL, GoalState.DECODE, GoalState.DECODE]
     assert ''.join(message.delta_text for message in handle.feedback) == 'w0 w1 w2 w3 '
     assert bench.action.ended[0][2].text == 'w0 w1 w2 w3 '
+    assert [message.seq for message in handle.feedback] == [0, 1, 2, 3]
+    assert bench.num_progress == 3
     assert (bench.goals.num_ended, bench.goals.num_failed) == (1, 0)
 
 
