@@ -67,6 +67,7 @@ class PeerProcess:
                 [python or sys.executable, str(CHILD)], stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=self._log, text=True, encoding='utf-8')
         except OSError as error:
+            self._log.close()
             raise DependencyError(f'{order.kind}: {python} cannot be run: {error}') from error
         try:
             self.about: dict[str, Any] = self._ask(asdict(order))['about']

@@ -51,14 +51,16 @@ class RealTimeBench:
 
     :param settings: what is the same for all strategies.
     :param max_tokens: output tokens per goal.
-    :param unroll: draft length of traces.
+    :param unroll: draft length of traces; ``trace_tokens`` their output tokens, at least
+        ``max_tokens``.
     """
 
     def __init__(self, assembly: Assembly, settings: Settings, *, max_tokens: int,
-                 unroll: int) -> None:
+                 unroll: int, trace_tokens: int = 0) -> None:
         self.assembly = assembly
         self._settings = settings
-        self._max_tokens = max_tokens
+        self.max_tokens = max_tokens
+        self.trace_tokens = max(max_tokens, trace_tokens)
         self.unroll = unroll
         self._runtime = MemSpecRuntime(assembly, settings)
         self._strategy = ''
@@ -87,10 +89,14 @@ class RealTimeBench:
     def fits(self, prompt: BenchPrompt) -> bool:
         """Whether prompt and answer fit the context."""
         try:
-            self._prepare(prompt)
+            self._prepare(prompt, self.trace_tokens)
         except MemSpecError:
             return False
         return True
+
+    def prompt_ids(self, prompt: BenchPrompt) -> tuple[int, ...]:
+        """Return the tokens of a prompt under the chat template."""
+        return self._prepare(prompt, self.max_tokens).prompt_ids
 
     def set_bandwidth(self, load_bandwidth_mb_s: float) -> None:
         """Hold loads to a rate, for every goal from now on."""
@@ -111,7 +117,7 @@ class RealTimeBench:
         self._forget()
         counters = self.assembly.draft_cache.counters
         before = replace(counters)
-        result = self._generate(key.prompt)
+        result = self._generate(self._prepare(key.prompt, self.max_tokens), key.prompt)
         num_evictions = counters.num_evictions - before.num_evictions
         # Loads in flight end here, and drafts that never ran count as wasted.
         self._forget()
@@ -130,8 +136,8 @@ class RealTimeBench:
         """Decode a goal plainly and ask every draft at every position of its answer."""
         self._choose(STRATEGIES[PLAIN], None, None)
         self._forget()
-        prepared = self._prepare(key.prompt)
-        result = self._generate(key.prompt)
+        prepared = self._prepare(key.prompt, self.trace_tokens)
+        result = self._generate(prepared, key.prompt)
         tokens = [*prepared.prompt_ids, *result.token_ids]
         traced = [self._trace_with(draft, tokens, len(prepared.prompt_ids), result, key)
                   for draft in (*self.pool, *self._always_resident())]
@@ -145,7 +151,7 @@ class RealTimeBench:
         """Run one goal under a policy that is no strategy."""
         self._strategy = ''
         self.assembly.controller.use_policy(policy)
-        return self._generate(prompt, on_progress)
+        return self._generate(self._prepare(prompt, self.max_tokens), prompt, on_progress)
 
     def close(self) -> None:
         """Stop the loader thread."""
@@ -183,8 +189,8 @@ class RealTimeBench:
     def _policy(self, strategy: Strategy, table: GoalTable | None,
                 profile: DeviceProfile | None) -> Policy | None:
         """Return the policy that no setting names, if the strategy is one of those."""
-        if strategy.name in (PLAIN, NGRAM):
-            return StaticDraft({PLAIN: PLAIN_DRAFT, NGRAM: NGRAM_DRAFT}[strategy.name])
+        if strategy.kind in (PLAIN, NGRAM):
+            return StaticDraft({PLAIN: PLAIN_DRAFT, NGRAM: NGRAM_DRAFT}[strategy.kind])
         if table is None or profile is None:
             return None
         if strategy.name == ORACLE_STATIC:
@@ -200,11 +206,12 @@ class RealTimeBench:
         self.assembly.controller.reset()
         self._runtime.reset()
 
-    def _prepare(self, prompt: BenchPrompt) -> PreparedRequest:
-        return self._runtime.prepare(Request(prompt=prompt.text, max_tokens=self._max_tokens))
+    def _prepare(self, prompt: BenchPrompt, max_tokens: int) -> PreparedRequest:
+        return self._runtime.prepare(Request(prompt=prompt.text, max_tokens=max_tokens))
 
-    def _generate(self, prompt: BenchPrompt, on_progress: OnProgress = lambda _: None) -> Result:
-        result = self._runtime.generate(self._prepare(prompt), on_progress=on_progress)
+    def _generate(self, prepared: PreparedRequest, prompt: BenchPrompt,
+                  on_progress: OnProgress = lambda _: None) -> Result:
+        result = self._runtime.generate(prepared, on_progress=on_progress)
         if result.error_msg:
             raise MemSpecError(f"prompt '{prompt.id}': {result.error_msg}")
         return result

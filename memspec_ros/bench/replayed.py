@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memspec_ros.bench.record import GoalRecord
-from memspec_ros.bench.strategies import NGRAM, ORACLE_DYNAMIC, ORACLE_STATIC, Strategy
+from memspec_ros.bench.strategies import NGRAM, ORACLE_DYNAMIC, ORACLE_STATIC, PLAIN, Strategy
 from memspec_ros.bench.summary import Summary
 from memspec_ros.config import RuntimeSettings, Settings
 from memspec_ros.prediction.predictor import Predictor
@@ -68,8 +68,8 @@ class ReplayBench:
     def _policy(self, strategy: Strategy, settings: RuntimeSettings, table: GoalTable,
                 replayed: Replay) -> Policy | None:
         names = tuple(draft.name for draft in self.drafts)
-        if strategy.name == NGRAM:
-            return StaticDraft(NGRAM_DRAFT)
+        if strategy.name in (PLAIN, NGRAM):
+            return StaticDraft({PLAIN: PLAIN_DRAFT, NGRAM: NGRAM_DRAFT}[strategy.name])
         if strategy.name == ORACLE_STATIC:
             return StaticDraft(best_static_draft(table, self.profile, drafts=names,
                                                  draft_length=settings.draft_length))

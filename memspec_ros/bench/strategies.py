@@ -24,12 +24,19 @@ class Strategy:
 
     :param parameters: what it sets, by dotted name; the rest is the same for all.
     :param needs_table: whether it needs the acceptance table of each goal (the oracles).
+    :param runs_as: the strategy that it is under another name.
     """
 
     name: str
     label: str
     parameters: dict[str, Any] = field(default_factory=dict)
     needs_table: bool = False
+    runs_as: str = ''
+
+    @property
+    def kind(self) -> str:
+        """The strategy that runs."""
+        return self.runs_as or self.name
 
 
 def _policy(name: str, label: str) -> Strategy:

@@ -42,8 +42,22 @@ def test_a_folder_gives_the_papers_five_in_their_order(tmp_path):
     assert all(prompt.id.startswith('si') for prompt in workloads[0].prompts)
 
 
+def test_domains_can_be_named_and_a_file_grouped_by_them(tmp_path):
+    for name in ('law', 'code', 'robot'):
+        write(tmp_path / 'data' / name / 'any.jsonl', 3)
+    workloads = open_workloads([str(tmp_path / 'data')], domains=['robot', 'law'])
+    assert [(one.name, len(one.prompts)) for one in workloads] == [('robot', 3), ('law', 3)]
+    path = tmp_path / 'mixed.jsonl'
+    path.write_text(''.join(json.dumps({'id': f'm{number}', 'domain': domain, 'prompt': 'say'})
+                            + '\n' for number, domain in enumerate(('code', 'law', 'code'))))
+    assert {one.name: len(one.prompts) for one in open_workloads([str(path)])} == {
+        'code': 2, 'law': 1}
+    with pytest.raises(ConfigError, match="of domain 'lav'; did you mean 'law'"):
+        open_workloads([str(path)], domains=['lav'])
+
+
 def test_sources_that_cannot_serve_are_named(tmp_path):
-    with pytest.raises(ConfigError, match="'nowhere' is neither NAME=FILE nor a folder"):
+    with pytest.raises(ConfigError, match="'nowhere' is neither NAME=FILE nor a file or folder"):
         open_workloads(['nowhere'], num_prompts=1)
     with pytest.raises(ConfigError, match='has none of the folders general, code'):
         open_workloads([str(tmp_path)], num_prompts=1)

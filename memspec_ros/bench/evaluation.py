@@ -1,0 +1,165 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The paper's evaluation in real time: strategies by workloads, with real models and threads."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from memspec_ros.bench.campaign import Campaign, Task, fitting, in_turn, warm_up
+from memspec_ros.bench.details import details_of, result_of, table_lines
+from memspec_ros.bench.machine_profile import profile_of
+from memspec_ros.bench.real_time import RealTimeBench
+from memspec_ros.bench.record import GoalRecord
+from memspec_ros.bench.regime import Regime, hold_load_time, measured_profile
+from memspec_ros.bench.result_file import OtherLoad, command_line, read_json, write_json
+from memspec_ros.bench.strategies import STRATEGIES, Strategy
+from memspec_ros.bench.summary import summarise
+from memspec_ros.bench.trace_file import TraceFile
+from memspec_ros.bench.workloads import Workload
+from memspec_ros.config import Settings
+from memspec_ros.replay.profile import DeviceProfile
+from memspec_ros.training.progress import Progress
+
+NUM_PROBE_GOALS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions:
+    """What is measured, and where the results go.
+
+    :param folder: records, traces and profile; a broken run goes on from it.
+    :param result: the result file.
+    :param load_iterations: what a load is to take, in iterations of General-Static; 0 sets no
+        cap.
+    """
+
+    folder: Path
+    result: Path
+    num_prompts: int = 100
+    num_runs: int = 3
+    load_iterations: float = 2.7
+    strategies: tuple[Strategy, ...] = tuple(STRATEGIES.values())
+
+
+class Evaluation:
+    """One evaluation: trace, hold the load time, then every goal under every strategy in turn.
+
+    :param settings: the bench's.
+    :param about: what the result says of machine and workloads.
+    """
+
+    def __init__(self, bench: RealTimeBench, settings: Settings, workloads: Sequence[Workload],
+                 options: EvaluationOptions, about: Mapping[str, Any]) -> None:
+        self._bench = bench
+        self._settings = settings
+        self._options = options
+        self._load = OtherLoad()
+        chosen = [fitting(workload, bench, options.num_prompts) for workload in workloads]
+        self._workloads = [workload for workload, _ in chosen]
+        self._left_out = {workload.name: number for workload, number in chosen if number}
+        self._tasks = list(in_turn(options.strategies, self._workloads, options.num_runs))
+        self._about = dict(about)
+        self._campaign = Campaign(options.folder, self._job())
+        self._traces = TraceFile(options.folder / 'trace.safetensors', bench)
+
+    def run(self) -> dict[str, Any]:
+        """Measure what is missing, write the result (also of a run that is broken off)."""
+        if any(task.strategy.needs_table for task in self._tasks):
+            self._trace()
+        regime = self._hold_load_time()
+        profile = measured_profile(self._bench, regime, prediction_s=0.0)
+        warm_up(self._bench, self._tasks)
+        try:
+            with stop_signals():
+                self._campaign.run(self._tasks, lambda task: self._measure(task, profile),
+                                   label='bench')
+        finally:
+            document = self._write(regime)
+        print('\n'.join(table_lines(document)))
+        return document
+
+    def _trace(self) -> None:
+        keys = [task.key for task in self._tasks if task.key.run == 0]
+        missing = list({(key.workload, key.prompt.id): key for key in keys
+                        if not self._traces.has(key)}.values())
+        with Progress(len(missing), 'trace', unit='goals') as progress:
+            for key in missing:
+                self._traces.add(self._bench.trace(key))
+                progress.add(1)
+        self._traces.save()
+
+    def _hold_load_time(self) -> Regime:
+        """Set the cap that was found when the measurement began, or find it."""
+        path = self._options.folder / 'regime.json'
+        if known := read_json(path):
+            self._bench.set_bandwidth(known['load_bandwidth_mb_s'])
+            return Regime(**known)
+        keys = [task.key for task in self._tasks if task.key.run == 0]
+        step = max(1, len(keys) // NUM_PROBE_GOALS)
+        regime = hold_load_time(self._bench, keys[::step][:NUM_PROBE_GOALS],
+                                self._options.load_iterations)
+        write_json(path, asdict(regime))
+        return regime
+
+    def _measure(self, task: Task, profile: DeviceProfile) -> GoalRecord:
+        table = self._traces.table(task.key) if task.strategy.needs_table else None
+        return self._bench.run(task.strategy, task.key, table=table, profile=profile)
+
+    def _write(self, regime: Regime) -> dict[str, Any]:
+        records = self._campaign.of(self._tasks)
+        summary = summarise(records)
+        profile = profile_of(measured_profile(self._bench, regime, prediction_s=0.0), records)
+        profile.save(self._options.folder / 'profile.json')
+        complete = len(records) == len(self._tasks)
+        document = result_of(summary, config=self._config(regime, complete=complete),
+                             command=command_line(),
+                             details=details_of(summary, records, profile))
+        write_json(self._options.folder / 'summary.json', document)
+        write_json(self._options.result, document)
+        return document
+
+    def _job(self) -> dict[str, Any]:
+        """Return what records depend on."""
+        parameters = replace(self._settings).as_parameters()
+        parameters['draft.load_bandwidth_mb_s'] = 'held' if self._options.load_iterations else \
+            parameters['draft.load_bandwidth_mb_s']
+        return {'target_checksum': self._bench.assembly.target_checksum,
+                'drafts': list(self._bench.pool), 'max_tokens': self._bench.max_tokens,
+                'load_iterations': self._options.load_iterations, 'parameters': parameters}
+
+    def _config(self, regime: Regime, *, complete: bool) -> dict[str, Any]:
+        runtime = self._settings.runtime
+        return {
+            **self._about, 'complete': complete, 'load': self._load.as_json(),
+            'prompts': {workload.name: len(workload.prompts) for workload in self._workloads},
+            'left_out_for_length': self._left_out, 'runs': self._options.num_runs,
+            'max_tokens': self._bench.max_tokens, 'draft_length': runtime.draft_length,
+            'cache_capacity': runtime.cache_capacity,
+            'scheduling_interval': runtime.scheduling_interval,
+            'recent_tokens': runtime.recent_tokens,
+            'deterministic': self._settings.target.deterministic,
+            'strategies': [strategy.name for strategy in self._options.strategies],
+            'regime': {**asdict(regime), 'load_iterations': regime.load_iterations,
+                       'load_plain_passes': regime.load_s / regime.plain_s},
+            'drafts': {draft.name: draft.num_bytes for draft in self._bench.drafts},
+            'parameters': self._settings.as_parameters()}
+
+
+@contextlib.contextmanager
+def stop_signals() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that what was measured is summed up."""
+    previous = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt

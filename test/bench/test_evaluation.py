@@ -1,0 +1,109 @@
+# Copyright 2026 The memspec_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""``memspec bench`` in real time and in replay, end to end on tiny models."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from memspec_ros.bench.real_time import RealTimeBench
+from memspec_ros.bench.strategies import STRATEGIES
+
+KEYS = {'config', 'command', 'tokens_per_s', 'gmean', 'shares', 'committed_per_iteration'}
+
+
+def read(path):
+    return json.loads(path.read_text(encoding='utf-8'))
+
+
+def test_every_strategy_is_measured_and_replayed(bench, tmp_path):
+    code, out, _ = bench()
+    assert code == 0
+    result = read(tmp_path / 'result.json')
+    assert set(result) >= KEYS
+    for table in ('tokens_per_s', 'shares', 'committed_per_iteration', 'gmean'):
+        assert set(result[table]) == set(STRATEGIES)
+    assert set(result['tokens_per_s']['memspec']) == {'general', 'code', 'law'}
+    for shares in result['shares'].values():
+        assert sum(shares.values()) == pytest.approx(1.0, abs=1e-3)
+    details, config = result['details'], result['config']
+    assert set(details['num_different'].values()) == {0}
+    assert details['per_goal']['plain']['num_loads'] == 0
+    assert details['per_goal']['general_static']['num_loads'] == 1
+    assert abs(details['unaccounted_share']) < 0.5
+    assert config['complete']
+    assert config['prompts'] == {'general': 1, 'code': 1, 'law': 1}
+    assert config['regime']['load_s'] > 0
+    assert {'share_of_others', 'load_average_before'} <= set(config['load'])
+    assert 'memspec_online' in out
+
+    code, out, _ = bench('--replay', '--trace', tmp_path / 'result' / 'trace.safetensors',
+                         '--real', tmp_path / 'result.json', '--result',
+                         tmp_path / 'replay.json', '--draft-length', '3', real_time=False)
+    assert code == 0
+    replayed = read(tmp_path / 'replay.json')
+    assert list(replayed['devices']) == ['this machine', 'orin_nano', 'agx_orin']
+    assert set(replayed['devices']['orin_nano']['gmean']) == set(STRATEGIES)
+    sweeps = replayed['sweeps']['orin_nano']
+    assert set(sweeps['scheduling_interval']['memspec']) == {'2', '4', '8', '16'}
+    assert set(sweeps['cache_capacity']['mab_async']) == {'2', '3'}
+    agreement = read(tmp_path / 'replay_vs_real.json')
+    assert set(agreement) == set(STRATEGIES)
+    assert 'replay / real' in out
+
+
+def test_a_run_that_is_broken_off_goes_on_and_measures_nothing_twice(bench, tmp_path,
+                                                                     monkeypatch):
+    words = ('--strategies', 'plain,memspec', '--domains', 'code,law')
+    run, measured = RealTimeBench.run, []
+
+    def broken_off(self, strategy, key, **options):
+        if len(measured) == 12:
+            raise KeyboardInterrupt
+        measured.append((strategy.name, key.workload))
+        return run(self, strategy, key, **options)
+
+    monkeypatch.setattr(RealTimeBench, 'run', broken_off)
+    code, out, err = bench(*words)
+    assert code == 1
+    assert 'the same command goes on from here' in out + err
+    assert not read(tmp_path / 'result.json')['config']['complete']
+    lines = (tmp_path / 'result' / 'records.jsonl').read_text().splitlines()
+    assert 0 < len(lines) < 4
+    regime = read(tmp_path / 'result' / 'regime.json')
+
+    monkeypatch.setattr(RealTimeBench, 'run', run)
+    assert bench(*words)[0] == 0
+    result = read(tmp_path / 'result.json')
+    assert result['config']['complete']
+    assert result['config']['regime']['load_bandwidth_mb_s'] == pytest.approx(
+        regime['load_bandwidth_mb_s'], rel=1e-3)
+    again = (tmp_path / 'result' / 'records.jsonl').read_text().splitlines()
+    assert again[:len(lines)] == lines
+    assert len(again) == 4
+
+
+def test_a_folder_of_another_configuration_is_refused(bench, tmp_path):
+    words = ('--strategies', 'plain', '--domains', 'code')
+    assert bench(*words)[0] == 0
+    code, _, err = bench(*words, '--draft-length', '2')
+    assert code == 2
+    assert 'give another --output, or --restart' in err
+    assert bench(*words, '--draft-length', '2', '--restart')[0] == 0
+    assert read(tmp_path / 'result.json')['config']['draft_length'] == 2
+
+
+def test_the_deterministic_mode_is_stated(bench, tmp_path):
+    assert bench('--deterministic', '--strategies', 'plain,ngram', '--domains', 'law')[0] == 0
+    result = read(tmp_path / 'result.json')
+    assert result['config']['deterministic']
+    assert result['details']['num_different'] == {'plain': 0, 'ngram': 0}
+
+
+def test_what_is_missing_or_unknown_is_named(bench):
+    code, _, err = bench(real_time=False)
+    assert (code, '--workloads is missing' in err) == (2, True)
+    code, _, err = bench('--strategies', 'memspek')
+    assert (code, "did you mean 'memspec'" in err) == (2, True)
