@@ -1,127 +1,175 @@
 # Copyright 2026 The memspec_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""From a measurement's folder to one HTML file."""
+"""From result files to one HTML file and images."""
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 
-import numpy as np
 import pytest
 
-from memspec_ros.bench import chart as chart_module
-from memspec_ros.bench import report
+from memspec_ros.bench import paper
 from memspec_ros.bench.chart import Chart, draw
-from memspec_ros.bench.figures import measured_figures
-from memspec_ros.bench.record import GoalRecord, RecordFile
-from memspec_ros.bench.summary import summarise
+from memspec_ros.bench.figures import measured_figures, over_general, replayed_figures
+from memspec_ros.bench.report import Results
+from memspec_ros.bench.report_tables import our_claims
+from memspec_ros.bench.strategies import STRATEGIES
+from memspec_ros.cli import main
 from memspec_ros.errors import DataError, DependencyError
-from memspec_ros.replay.acceptance_table import AcceptanceTable, TracedDraft, TracedGoal
-from memspec_ros.replay.profile import ORIN_NANO
 
 PNG = b'\x89PNG\r\n'
-STRATEGIES = ('plain', 'general_static', 'oracle_static', 'mab_sync', 'mab_async',
-              'prediction_only', 'memspec', 'memspec_online', 'oracle_dynamic')
-WORKLOADS = ('code', 'law')
+WORKLOADS = ('general', 'code', 'math', 'law', 'medical')
+RATES = {'plain': 80.0, 'ngram': 88.0, 'general_static': 100.0, 'oracle_static': 118.0,
+         'mab_sync': 70.0, 'mab_async': 105.0, 'bandit_spec': 65.0, 'prediction_only': 112.0,
+         'memspec': 130.0, 'memspec_online': 133.0, 'memspec_online_adaptive': 140.0,
+         'oracle_dynamic': 136.0}
 
 
-def record_of(strategy, workload, speed):
-    return GoalRecord(strategy=strategy, workload=workload, prompt='p', run=0, num_tokens=128,
-                      num_iterations=128 // speed, num_drafted=90, num_accepted=60,
-                      desired_s=0.8 / speed, fallback_s=0.1, prediction_s=0.02, load_wait_s=0.0,
-                      startup_s=0.2, output='aa')
+def regime():
+    """An evaluation as it might come out."""
+    rows = {name: {workload: rate * (0.9 + 0.05 * at)
+                   for at, workload in enumerate(WORKLOADS)} for name, rate in RATES.items()}
+    shares = {name: {'desired': 1.0, 'fallback': 0.0, 'prediction': 0.0, 'load_wait': 0.0}
+              for name in RATES}
+    shares['mab_async'] = {'desired': 0.55, 'fallback': 0.45, 'prediction': 0.0, 'load_wait': 0.0}
+    shares['mab_sync'] = {'desired': 0.6, 'fallback': 0.0, 'prediction': 0.0, 'load_wait': 0.4}
+    shares['memspec'] = {'desired': 0.94, 'fallback': 0.05, 'prediction': 0.01, 'load_wait': 0.0}
+    return {
+        'command': 'memspec bench --runs 1', 'tokens_per_s': rows, 'gmean': RATES,
+        'shares': shares, 'committed_per_iteration': {
+            name: {workload: rate / 60 for workload, rate in row.items()}
+            for name, row in rows.items()},
+        'config': {'complete': True, 'draft_length': 3, 'versions': {'torch': '2', 'rclpy':
+                   'absent'}, 'machine': {'device': 'cpu', 'cpu': 'Some <CPU>', 'num_cpus': 2}},
+        'details': {
+            'over_general_static': {name: rate / 100 for name, rate in RATES.items()},
+            'over_plain': {name: rate / 80 for name, rate in RATES.items()},
+            'num_different': dict.fromkeys(RATES, 0), 'num_goals': dict.fromkeys(RATES, 5),
+            'latencies_s': {'iteration': 0.02, 'resident_switch': 0.004, 'absent_switch': 0.058},
+            'end_to_end_s': {name: {workload: 120 / rate for workload, rate in row.items()}
+                             for name, row in rows.items()}}}
 
 
-def records():
-    return [record_of(strategy, workload, speed)
-            for speed, strategy in enumerate(STRATEGIES, start=1) for workload in WORKLOADS]
+def replay():
+    sweeps = {'scheduling_interval': {'memspec': {'2': 1.2, '4': 1.3, '16': 1.1},
+                                      'general_static': {'2': 1.0, '4': 1.0, '16': 1.0}},
+              'output_length': {'memspec': {'64': 1.2, '128': 1.3}, 'mab_async': {'64': 1.0,
+                                                                                  '128': 1.1}},
+              'cache_capacity': {'memspec': {'2': 1.3, '3': 1.32, '4': 1.33},
+                                 'mab_async': {'2': 1.05, '3': 1.1, '4': 1.2}}}
+    device = {'gmean': RATES, 'over_general_static': {n: r / 100 for n, r in RATES.items()}}
+    return {'config': {'trace': 'trace.safetensors'}, 'command': 'memspec bench --replay',
+            'devices': {'orin_nano': device}, 'sweeps': {'orin_nano': sweeps}}
 
 
-def trace_of():
-    rng = np.random.default_rng(0)
-    goals = [TracedGoal(id=f'{domain}-{number}', domain=domain, ended=False,
-                        prompt_ids=(1, number), output_ids=tuple(range(64)),
-                        runs={draft: rng.integers(0, 8, 64).tolist()
-                              for draft in ('general', 'code', 'law')})
-             for domain in WORKLOADS for number in range(2)]
-    drafts = {name: TracedDraft(domain=name) for name in ('general', 'code', 'law')}
-    return AcceptanceTable(goals=tuple(goals), drafts=drafts, steps=7, max_tokens=64, target='')
+def peers():
+    rates = {'ours_plain': {'code': 120.0, 'law': 118.0},
+             'ours_memspec_online': {'code': 190.0, 'law': 160.0},
+             'llama_cpp_plain': {'code': 105.0, 'law': 104.0}}
+    return {'config': {'runs': 5}, 'command': 'memspec bench --peers', 'tokens_per_s': rates,
+            'ratios': {'plain_over_llama_cpp': 1.14}, 'absent': ['transformers_assisted'],
+            'details': {'gmean': {'ours_plain': 119.0, 'ours_memspec_online': 174.4,
+                                  'llama_cpp_plain': 104.5},
+                        'spread': {row: {domain: [rate - 2, rate + 2]
+                                         for domain, rate in row_rates.items()}
+                                   for row, row_rates in rates.items()},
+                        'why_absent': {'transformers_assisted': 'no <model>'}}}
+
+
+def matrix():
+    domains = ('general', 'code', 'law')
+    rows = {name: {domain: 1.6 + 0.4 * (name == domain) for domain in domains}
+            for name in domains}
+    return {'gamma': 3, 'committed_per_iteration': rows, 'command': 'memspec trace',
+            'tokens_per_s': {'plain': dict.fromkeys(domains, 80.0), **{
+                name: {domain: 60 * value for domain, value in row.items()}
+                for name, row in rows.items()}}}
 
 
 @pytest.fixture
-def measurement(tmp_path):
-    file = RecordFile(tmp_path / 'records.jsonl')
-    for record in records():
-        file.add(record)
-    ORIN_NANO.save(tmp_path / 'profile.json')
-    (tmp_path / 'summary.json').write_text(json.dumps({
-        'command': 'memspec bench --runs 1', 'config': {
-            'draft_length': 3, 'parameters': {'runtime.reset_per_goal': True,
-                                              'runtime.draft_length': 3}}}))
+def results(tmp_path):
+    files = {'regime_e': regime(), 'replay': replay(), 'peers': peers(), 'draft_matrix': matrix(),
+             'replay_vs_real': {'memspec': 1.02},
+             'predictor': {'target_state': {'both': {'top1': 0.8, 'top2': 0.97}}}}
+    for name, document in files.items():
+        (tmp_path / f'{name}.json').write_text(json.dumps(document), encoding='utf-8')
     return tmp_path
 
 
-def command(*words):
-    parser = argparse.ArgumentParser()
-    report.add_arguments(parser)
-    return report.run(parser.parse_args([str(word) for word in words]))
-
-
-def test_every_figure_of_the_paper_is_drawn_with_the_configuration(measurement):
-    trace_of().write(measurement / 'trace.safetensors')
-    quality = measurement / 'predictor.json'
-    quality.write_text(json.dumps({'target_state': {'both': {'top1': 0.8, 'top2': 0.97}}}))
-    assert command(measurement, '--output', measurement / 'out',
-                   '--predictor-report', quality) == 0
-    page = (measurement / 'out' / 'report.html').read_text()
-    for name in (*(f'figure {number}' for number in (1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12)),
-                 'Table 1', 'Table 2', 'memspec bench --runs 1', '0.716', '0.800'):
-        assert name in page
-    images = sorted((measurement / 'out').glob('*.png'))
-    assert len(images) == page.count('<img') == 14
+def test_all_figures_and_tables_are_in_one_file(results, capsys):
+    assert main.main(['report', str(results)]) == 0
+    page = (results / 'report' / 'report.html').read_text(encoding='utf-8')
+    for number in (1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12):
+        assert f'alt="figure {number}: ' in page
+    for text in ('Table 1', 'Table 2', 'memspec bench --runs 1', '0.716', '0.800', '1.588',
+                 'Some &lt;CPU&gt;', 'no &lt;model&gt;', 'memspec bench --peers'):
+        assert text in page
+    assert 'src="http' not in page
+    images = sorted((results / 'report').glob('*.png'))
+    assert len(images) == page.count('data:image/png;base64,') == 14
     assert all(image.read_bytes().startswith(PNG) for image in images)
+    assert '14 figures' in capsys.readouterr().out
 
 
-def test_without_a_trace_the_measured_figures_are_drawn(measurement):
-    assert command(measurement) == 0
-    assert len(list(measurement.glob('*.png'))) == 8
+def test_what_is_missing_is_left_out(tmp_path):
+    (tmp_path / 'peers.json').write_text(json.dumps(peers()), encoding='utf-8')
+    assert [chart.name for chart in Results.read(tmp_path).charts()] == ['peers']
+    assert measured_figures({}) == []
+    few = regime()
+    for table in ('tokens_per_s', 'gmean', 'shares', 'committed_per_iteration'):
+        few[table] = {'plain': few[table]['plain']}
+    assert [chart.name for chart in measured_figures(few)] == ['figure 2']
 
 
-def test_a_folder_without_a_measurement_is_named(tmp_path):
-    with pytest.raises(DataError, match=r'summary\.json cannot be read.*memspec bench writes it'):
-        command(tmp_path)
+def test_a_folder_without_results_is_an_error(tmp_path):
+    with pytest.raises(DataError, match='has none of the result files'):
+        Results.read(tmp_path)
+    (tmp_path / 'regime_e.json').write_text('{"tokens', encoding='utf-8')
+    with pytest.raises(DataError, match='cannot be read'):
+        Results.read(tmp_path)
 
 
-def test_figures_lack_what_was_not_measured():
-    some = [record for record in records() if record.strategy in ('plain', 'memspec')]
-    charts = measured_figures(summarise(some), ORIN_NANO, 3, some)
-    assert [chart.name for chart in charts] == ['figure 2']
+def test_ratios_are_geometric_means_over_workloads():
+    table = {'general_static': {'a': 10.0, 'b': 10.0}, 'memspec': {'a': 40.0, 'b': 10.0}}
+    ours = over_general(table, ('general_static', 'memspec', 'mab_sync'))
+    assert ours['MemSpec'] == pytest.approx({'a': 4.0, 'b': 1.0, 'GMEAN': 2.0})
+    assert set(ours) == {'General-Static', 'MemSpec'}
 
 
-def test_breakdowns_are_over_the_first_strategys_time():
-    charts = {chart.name: chart for chart in measured_figures(
-        summarise(records()), ORIN_NANO, 3, records())}
-    parts = charts['figure 9'].ours
-    assert sum(row['General-Static'] for row in parts.values()) == pytest.approx(1.0)
-    assert sum(row['MemSpec'] for row in parts.values()) < 1.0
-    assert charts['figure 9'].paper['fallback']['Prediction-Only'] == 0.213
+def test_claims_are_computed_as_the_paper_computes_them():
+    ours = our_claims(regime())
+    assert ours['memspec_over_general_static'] == pytest.approx(1.3)
+    assert ours['memspec_share_of_oracle_dynamic'] == pytest.approx(130 / 136)
+    assert ours['memspec_fallback_share'] == 0.05
+    assert ours['end_to_end_change_against_general_static'] == pytest.approx(100 / 130 - 1)
+    assert set(ours) == set(paper.values('claims'))
+    assert our_claims({}) == {}
 
 
-def test_without_matplotlib_the_report_says_so(monkeypatch):
-    import builtins
-    real_import = builtins.__import__
+def test_bars_of_time_are_normalised_to_the_first_strategy():
+    chart = next(one for one in measured_figures(regime()) if one.name == 'figure 7')
+    heights = {name: sum(row.get(name, 0.0) for row in chart.ours.values())
+               for name in ('MAB-Async', 'MemSpec')}
+    assert heights == pytest.approx({'MAB-Async': 1.0, 'MemSpec': 105 / 130})
+    assert chart.totals['MemSpec'] == pytest.approx(1.129 / 1.588)
+    assert chart.paper['fallback']['MAB-Async'] == pytest.approx(0.494)
 
-    def refuse(name, *rest):
-        if name.startswith('matplotlib'):
-            raise ModuleNotFoundError(name)
-        return real_import(name, *rest)
 
-    monkeypatch.setattr(builtins, '__import__', refuse)
+def test_every_number_of_the_paper_has_its_source():
+    for section in ('claims', 'shares', 'predictor', 'throughput_over_general'):
+        assert paper.sources(section)
+    assert paper.values('cache_capacity')['memspec']['4'] == 1.51
+    assert set(paper.values('throughput_over_general')) <= set(STRATEGIES)
+
+
+def test_capacity_stands_beside_the_papers():
+    chart = next(one for one in replayed_figures(replay()) if one.name == 'figure 12')
+    assert chart.paper['MAB-Async'] == {'2': 1.13, '4': 1.29}
+    assert 'General-Static' not in chart.ours
+
+
+def test_without_matplotlib_the_remedy_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'matplotlib.figure', None)
     with pytest.raises(DependencyError, match='pip install matplotlib'):
-        chart_module.draw(Chart(name='x', title='x', kind='bars', unit='', ours={}))
-
-
-def test_a_chart_is_drawn_the_same_each_time():
-    chart = Chart(name='x', title='x', kind='lines', unit='y', ours={'a': {'2': 1.0, '4': 2.0}})
-    assert draw(chart) == draw(chart)
+        draw(Chart(name='x', title='y', kind='bars', unit='', ours={'a': {'b': 1.0}}))
