@@ -89,14 +89,19 @@ class EncoderRanker:
 
     :param text_of: the text of token ids (the target's tokenizer).
     :param inputs: what the head was trained on: 'prompt', 'recent' or 'both'.
+    :param refresh_tokens: output tokens after which the recent ones are encoded again; an
+        encoder's pass is long beside a few iterations of a small target.
     """
 
     def __init__(self, head: RankingHead, encoder: Encoder, *, text_of: TextOf,
-                 inputs: str = 'both') -> None:
+                 inputs: str = 'both', refresh_tokens: int = 1) -> None:
         self._head = head
         self._encoder = encoder
         self._text_of = text_of
         self._inputs = inputs
+        self._refresh_tokens = refresh_tokens
+        self._num_encoded = -1
+        self._recent: Floats = np.full(encoder.width, np.nan, dtype=np.float32)
         self._prompt_tokens: Sequence[int] = ()
         self._prompt: Floats | None = None
 
@@ -106,19 +111,28 @@ class EncoderRanker:
 
     def features(self, context: TokenContext, recent_tokens: int) -> Floats:
         """Return the features of a context: [F]; NaN for the recent part before any output."""
-        parts = []
-        if 'prompt' in PARTS[self._inputs]:
-            parts.append(self._prompt_part(context))
-        if 'recent' in PARTS[self._inputs]:
-            start = max(context.prompt_length, len(context.tokens) - recent_tokens)
-            recent = context.tokens[start:]
-            parts.append(self._encoder.encode(self._text_of(recent)) if recent else
-                         np.full(self._encoder.width, np.nan, dtype=np.float32))
-        return np.concatenate(parts)
+        self._meet_prompt(context)
+        parts = {'prompt': self._prompt_part, 'recent': self._recent_part}
+        return np.concatenate([parts[name](context, recent_tokens)
+                               for name in PARTS[self._inputs]])
 
-    def _prompt_part(self, context: TokenContext) -> Floats:
+    def _meet_prompt(self, context: TokenContext) -> None:
+        """Forget what was encoded when the goal is another one."""
         tokens = context.tokens[:context.prompt_length]
-        if self._prompt is None or tokens != self._prompt_tokens:
-            self._prompt_tokens = tokens
-            self._prompt = self._encoder.encode(self._text_of(tokens))
+        if tokens != self._prompt_tokens or len(context.tokens) < self._num_encoded:
+            self._prompt_tokens, self._prompt, self._num_encoded = tokens, None, -1
+
+    def _prompt_part(self, context: TokenContext, recent_tokens: int) -> Floats:  # noqa: ARG002
+        if self._prompt is None:
+            self._prompt = self._encoder.encode(self._text_of(self._prompt_tokens))
         return self._prompt
+
+    def _recent_part(self, context: TokenContext, recent_tokens: int) -> Floats:
+        num_tokens = len(context.tokens)
+        if num_tokens == context.prompt_length:
+            return np.full(self._encoder.width, np.nan, dtype=np.float32)
+        if self._num_encoded < 0 or num_tokens >= self._num_encoded + self._refresh_tokens:
+            start = max(context.prompt_length, num_tokens - recent_tokens)
+            self._recent = self._encoder.encode(self._text_of(context.tokens[start:]))
+            self._num_encoded = num_tokens
+        return self._recent

