@@ -94,7 +94,7 @@ def _categories(*tables: Table) -> list[str]:
 def _num_bars(chart: Chart) -> int:
     if chart.kind == 'bars':
         return len(chart.ours) * len(_categories(chart.ours)) + 4
-    return 5 * len(_categories(chart.ours))
+    return 5 * (len(_categories(chart.ours)) + len(chart.totals))
 
 
 def _colour(series: str, number: int) -> str:
@@ -111,6 +111,10 @@ def _bars(axis: Any, chart: Chart) -> None:
                         label=series, color=_colour(series, number))
         if len(categories) <= 3 or len(chart.ours) <= 2:
             axis.bar_label(bars, fmt='%.3g', fontsize=7.5, padding=2)
+        elif categories[-1] in row:
+            axis.text(places[categories[-1]], 0.02 * row[categories[-1]],
+                      f' {row[categories[-1]]:.3g}', rotation=90, fontsize=7.5, color='white',
+                      ha='center', va='bottom')
         stated += [(places[name], value) for name, value in chart.paper.get(series, {}).items()]
     _diamonds(axis, stated)
     axis.set_xticks(range(len(categories)), categories)
@@ -164,4 +168,6 @@ def _lines(axis: Any, chart: Chart) -> None:
                   linestyle='--', color=colour, markerfacecolor='white',
                   label=f'{series}, paper' if stated else '_')
     axis.set_xticks(range(len(categories)), categories)
-    axis.set_ylim(bottom=0.0)
+    values = [value for table in (chart.ours, chart.paper) for row in table.values()
+              for value in row.values()]
+    axis.set_ylim(0.0, 1.1 * max(values, default=1.0))

@@ -18,11 +18,12 @@ from memspec_ros.bench.real_time import RealTimeBench
 from memspec_ros.bench.record import GoalRecord
 from memspec_ros.bench.regime import Regime, hold_load_time, measured_profile
 from memspec_ros.bench.result_file import OtherLoad, command_line, read_json, write_json
-from memspec_ros.bench.strategies import STRATEGIES, Strategy
+from memspec_ros.bench.strategies import NGRAM, PLAIN, STRATEGIES, Strategy
 from memspec_ros.bench.summary import summarise
 from memspec_ros.bench.trace_file import TraceFile
 from memspec_ros.bench.workloads import Workload
 from memspec_ros.config import Settings
+from memspec_ros.errors import ConfigError
 from memspec_ros.replay.profile import DeviceProfile
 from memspec_ros.training.progress import Progress
 
@@ -65,6 +66,7 @@ class Evaluation:
         self._left_out = {workload.name: number for workload, number in chosen if number}
         self._tasks = list(in_turn(options.strategies, self._workloads, options.num_runs))
         self._about = dict(about)
+        self._check_pool()
         self._campaign = Campaign(options.folder, self._job())
         self._traces = TraceFile(options.folder / 'trace.safetensors', bench)
 
@@ -72,8 +74,8 @@ class Evaluation:
         """Measure what is missing, write the result (also of a run that is broken off)."""
         if any(task.strategy.needs_table for task in self._tasks):
             self._trace()
-        regime = self._hold_load_time()
-        profile = measured_profile(self._bench, regime, prediction_s=0.0)
+        regime = self._hold_load_time() if self._bench.pool else None
+        profile = measured_profile(self._bench, regime, prediction_s=0.0) if regime else None
         warm_up(self._bench, self._tasks)
         try:
             with stop_signals():
@@ -83,6 +85,13 @@ class Evaluation:
             document = self._write(regime)
         print('\n'.join(table_lines(document)))
         return document
+
+    def _check_pool(self) -> None:
+        need_pool = [strategy.name for strategy in self._options.strategies
+                     if strategy.kind not in (PLAIN, NGRAM)]
+        if need_pool and not self._bench.pool:
+            raise ConfigError(f'the pool has no drafts, which {", ".join(need_pool)} need: set '
+                              'draft.pool, or measure --strategies plain,ngram')
 
     def _trace(self) -> None:
         keys = [task.key for task in self._tasks if task.key.run == 0]
@@ -107,15 +116,17 @@ class Evaluation:
         write_json(path, asdict(regime))
         return regime
 
-    def _measure(self, task: Task, profile: DeviceProfile) -> GoalRecord:
+    def _measure(self, task: Task, profile: DeviceProfile | None) -> GoalRecord:
         table = self._traces.table(task.key) if task.strategy.needs_table else None
         return self._bench.run(task.strategy, task.key, table=table, profile=profile)
 
-    def _write(self, regime: Regime) -> dict[str, Any]:
+    def _write(self, regime: Regime | None) -> dict[str, Any]:
         records = self._campaign.of(self._tasks)
         summary = summarise(records)
-        profile = profile_of(measured_profile(self._bench, regime, prediction_s=0.0), records)
-        profile.save(self._options.folder / 'profile.json')
+        profile = None
+        if regime:
+            profile = profile_of(measured_profile(self._bench, regime, prediction_s=0.0), records)
+            profile.save(self._options.folder / 'profile.json')
         complete = len(records) == len(self._tasks)
         document = result_of(summary, config=self._config(regime, complete=complete),
                              command=command_line(),
@@ -133,7 +144,7 @@ class Evaluation:
                 'drafts': list(self._bench.pool), 'max_tokens': self._bench.max_tokens,
                 'load_iterations': self._options.load_iterations, 'parameters': parameters}
 
-    def _config(self, regime: Regime, *, complete: bool) -> dict[str, Any]:
+    def _config(self, regime: Regime | None, *, complete: bool) -> dict[str, Any]:
         runtime = self._settings.runtime
         return {
             **self._about, 'complete': complete, 'load': self._load.as_json(),
@@ -145,10 +156,15 @@ class Evaluation:
             'recent_tokens': runtime.recent_tokens,
             'deterministic': self._settings.target.deterministic,
             'strategies': [strategy.name for strategy in self._options.strategies],
-            'regime': {**asdict(regime), 'load_iterations': regime.load_iterations,
-                       'load_plain_passes': regime.load_s / regime.plain_s},
+            'regime': _regime_json(regime),
             'drafts': {draft.name: draft.num_bytes for draft in self._bench.drafts},
             'parameters': self._settings.as_parameters()}
+
+
+def _regime_json(regime: Regime | None) -> dict[str, float]:
+    return {} if regime is None else {
+        **asdict(regime), 'load_iterations': regime.load_iterations,
+        'load_plain_iterations': regime.load_s / regime.plain_s}
 
 
 @contextlib.contextmanager

@@ -107,3 +107,12 @@ def test_what_is_missing_or_unknown_is_named(bench):
     assert (code, '--workloads is missing' in err) == (2, True)
     code, _, err = bench('--strategies', 'memspek')
     assert (code, "did you mean 'memspec'" in err) == (2, True)
+
+
+def test_without_a_pool_only_plain_and_ngram_can_be_measured(bench, tmp_path):
+    code, _, err = bench('--param', 'draft.pool=', '--strategies', 'plain,memspec')
+    assert (code, 'the pool has no drafts, which memspec need' in err) == (2, True)
+    assert bench('--param', 'draft.pool=', '--strategies', 'plain,ngram')[0] == 0
+    result = read(tmp_path / 'result.json')
+    assert set(result['gmean']) == {'plain', 'ngram'}
+    assert result['config']['regime'] == {}
