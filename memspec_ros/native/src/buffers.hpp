@@ -67,17 +67,18 @@ class RowsBuffer
 public:
   RowsBuffer() = default;
   RowsBuffer(int num_rows, int columns)
-  : stride_((columns + kCodeGroup - 1) / kCodeGroup * kCodeGroup), num_rows_(num_rows),
-    values_(size()), codes_(size()), scales_(size() / kCodeGroup),
-    sums_(size() / kCodeGroup), code_sums_(size() / kCodeGroup) {}
+  : stride_((columns + kCodeGroup - 1) / kCodeGroup * kCodeGroup),
+    capacity_(spread(num_rows)), values_(static_cast<size_t>(num_rows) * stride_),
+    codes_(capacity_ * stride_), scales_(groups()), sums_(groups()), code_sums_(groups()) {}
 
   Rows rows() const
   {
-    return {values_.get(), codes_.get(), scales_.get(), sums_.get(), code_sums_.get(), stride_};
+    return {values_.get(), codes_.get(), scales_.get(), sums_.get(), code_sums_.get(), stride_,
+      capacity_};
   }
   bool holds(int num_rows, int columns) const
   {
-    return num_rows <= num_rows_ && columns <= stride_;
+    return num_rows <= capacity_ - 2 && columns <= stride_;
   }
   size_t bytes() const
   {
@@ -86,10 +87,13 @@ public:
   }
 
 private:
-  size_t size() const {return static_cast<size_t>(num_rows_) * stride_;}
+  // An odd number of cache lines a group, so that the groups of a tile do not all fall into one
+  // set of the cache.
+  static ptrdiff_t spread(int num_rows) {return (num_rows + 3) / 4 * 4 + 2;}
+  size_t groups() const {return static_cast<size_t>(capacity_ * stride_ / kCodeGroup);}
 
   ptrdiff_t stride_ = 0;
-  int num_rows_ = 0;
+  ptrdiff_t capacity_ = 2;
   Array<float> values_;
   Array<int8_t> codes_;
   Array<float> scales_;

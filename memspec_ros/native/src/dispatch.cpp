@@ -88,7 +88,7 @@ std::vector<float> sample(const Kernels & table, int32_t kind)
   for (float & value : values) {
     value = static_cast<float>(next()) - 128.0f;
   }
-  const Rows rows = {values, codes, scales, sums, code_sums, kColumns};
+  const Rows rows = {values, codes, scales, sums, code_sums, kColumns, kRows};
   for (int row = 0; row < kRows; ++row) {
     table.quantise(rows.from(row), kColumns);
   }

@@ -19,25 +19,29 @@ namespace memspec
 namespace
 {
 
+template<int N>
+struct Size
+{
+  static constexpr int value = N;
+};
+
 struct Int4
 {
   static constexpr int kStep = 4 * kLineBytes;  // bytes of 32 columns
-  template<int M>
-  static void dot(const uint8_t * lines, const Rows & rows, int group, I (&result)[M][kVectors])
+  template<int M, int V>
+  static void dot(const uint8_t * lines, const Rows & rows, I (&result)[M][V])
   {
-    Simd::dot_int4<M, kVectors>(
-      lines, rows.codes + group * kCodeGroup, rows.stride, rows.code_sums + group, result);
+    Simd::dot_int4<M, V>(lines, rows.codes, rows.code_sums, result);
   }
 };
 
 struct Int8
 {
   static constexpr int kStep = 8 * kLineBytes;
-  template<int M>
-  static void dot(const uint8_t * lines, const Rows & rows, int group, I (&result)[M][kVectors])
+  template<int M, int V>
+  static void dot(const uint8_t * lines, const Rows & rows, I (&result)[M][V])
   {
-    Simd::dot_int8<M, kVectors>(
-      lines, rows.codes + group * kCodeGroup, rows.stride, rows.code_sums + group, result);
+    Simd::dot_int8<M, V>(lines, rows.codes, rows.code_sums, result);
   }
 };
 
@@ -59,21 +63,28 @@ struct FloatScale
   }
 };
 
+inline Rows next_group(const Rows & rows)
+{
+  return {rows.values, rows.codes + rows.capacity * kCodeGroup, rows.scales + rows.capacity,
+    rows.sums + rows.capacity, rows.code_sums + rows.capacity, rows.stride, rows.capacity};
+}
+
 // Add a panel of codes times M rows to sums. The sums are copied, since bytes may alias anything:
 // the compiler would write them back after every group.
 template<class Codes, class Scale, int32_t kOffset, int M>
 __attribute__((noinline)) void add_coded(
   const MsMatrix & matrix, int panel, const Rows & activations, F (&total)[M][kVectors])
 {
-  const Rows rows = activations;
+  // Vectors of a panel whose integer sums fit the registers together.
+  constexpr int kPart = M > 4 && kVectors > 1 ? kVectors / 2 : kVectors;
+  Rows rows = activations;
   F sums[M][kVectors];
   std::memcpy(sums, total, sizeof(sums));
-  const ptrdiff_t stride = rows.stride / kCodeGroup;
   const int parts = matrix.group / kCodeGroup;
   const uint8_t * data = panel_data(matrix, panel);
   const ptrdiff_t ahead = panel_bytes(matrix);  // the next panel, fetched meanwhile
   const int num_groups = matrix.columns / kCodeGroup;
-  for (int group = 0; group < num_groups; ) {
+  for (int group = 0; group < num_groups; group += parts) {
     const uint8_t * numbers = data + Codes::kStep * parts;
     F scale[kVectors], minimum[kVectors];
     for (int v = 0; v < kVectors; ++v) {
@@ -82,28 +93,36 @@ __attribute__((noinline)) void add_coded(
         minimum[v] = Scale::load(numbers + Scale::kBytes, v);
       }
     }
-    for (int part = 0; part < parts; ++part, ++group, data += Codes::kStep) {
-      I dots[M][kVectors];
+    for (int part = 0; part < parts; ++part, data += Codes::kStep) {
       for (int line = 0; line < Codes::kStep / kLineBytes + 1; ++line) {
         __builtin_prefetch(data + ahead + line * kLineBytes);
       }
-      Codes::template dot<M>(data, rows, group, dots);
-#pragma GCC unroll 8
-      for (int m = 0; m < M; ++m) {
-        const F row_scale = Simd::set(rows.scales[m * stride + group]);
-        const F row_sum = Simd::set(rows.sums[m * stride + group]);
 #pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) {
-          if (kOffset == MS_CENTRED) {
-            dots[m][v] = Simd::minus_eight(dots[m][v], rows.code_sums[m * stride + group]);
-          }
-          sums[m][v] = Simd::fma(
-            Simd::of_int(dots[m][v]), Simd::mul(scale[v], row_scale), sums[m][v]);
-          if (kOffset == MS_MINIMUM) {
-            sums[m][v] = Simd::fma(minimum[v], row_sum, sums[m][v]);
+      for (int first = 0; first < kVectors; first += kPart) {
+        // Loads the activations anew: the compiler would park them all on the stack.
+        __asm__ ("" : "+r" (rows.codes));
+        I dots[M][kPart];
+        Codes::template dot<M, kPart>(
+          data + first * (kLineBytes / kVectors), rows, dots);
+#pragma GCC unroll 8
+        for (int m = 0; m < M; ++m) {
+          const F row_scale = Simd::set(rows.scales[m]);
+          const F row_sum = Simd::set(rows.sums[m]);
+#pragma GCC unroll 4
+          for (int i = 0; i < kPart; ++i) {
+            const int v = first + i;
+            if (kOffset == MS_CENTRED) {
+              dots[m][i] = Simd::minus_eight(dots[m][i], rows.code_sums[m]);
+            }
+            sums[m][v] = Simd::fma(
+              Simd::of_int(dots[m][i]), Simd::mul(scale[v], row_scale), sums[m][v]);
+            if (kOffset == MS_MINIMUM) {
+              sums[m][v] = Simd::fma(minimum[v], row_sum, sums[m][v]);
+            }
           }
         }
       }
+      rows = next_group(rows);
     }
     data = numbers + Scale::kBytes * (kOffset == MS_MINIMUM ? 2 : 1);
   }
@@ -174,79 +193,74 @@ inline void add_panel(
   }
 }
 
+// From where the sums of a tile start.
 template<int M>
-void linear_tile(const MsMatrix & matrix, const Rows & rows, int panel, const Output & output)
+inline void start_sums(const float * bias, int panel, F (&sums)[M][kVectors])
 {
-  F sums[M][kVectors];
   for (int m = 0; m < M; ++m) {
     for (int v = 0; v < kVectors; ++v) {
-      sums[m][v] = output.bias ? Simd::load(output.bias + panel * kPanelRows + v * kLanes) :
-        Simd::zero();
+      sums[m][v] = bias ? Simd::load(bias + panel * kPanelRows + v * kLanes) : Simd::zero();
     }
   }
-  add_panel<M>(matrix, panel, rows, sums);
+}
+
+inline void put(float * place, bool add, F sum)
+{
+  Simd::store(place, add ? Simd::add(Simd::load(place), sum) : sum);
+}
+
+inline float * place_of(const Output & output, int row, int panel, int v)
+{
+  return output.values + row * output.stride + panel * kPanelRows + v * kLanes;
+}
+
+template<int M>
+void linear_tile(
+  const MsMatrix & matrix, const Rows & rows, int row, int panel, const Output & output)
+{
+  F sums[M][kVectors];
+  start_sums<M>(output.bias, panel, sums);
+  add_panel<M>(matrix, panel, rows.from(row), sums);
   for (int m = 0; m < M; ++m) {
     for (int v = 0; v < kVectors; ++v) {
-      float * place = output.values + m * output.stride + panel * kPanelRows + v * kLanes;
-      Simd::store(place, output.add ? Simd::add(Simd::load(place), sums[m][v]) : sums[m][v]);
+      put(place_of(output, row + m, panel, v), output.add, sums[m][v]);
     }
   }
 }
 
 template<int M>
 void gated_tile(
-  const MsMatrix & gate, const MsMatrix & up, const Rows & rows, int panel,
+  const MsMatrix & gate, const MsMatrix & up, const Rows & rows, int row, int panel,
   const Output & output)
 {
   F gates[M][kVectors], ups[M][kVectors];
+  start_sums<M>(nullptr, panel, gates);
+  start_sums<M>(nullptr, panel, ups);
+  add_panel<M>(gate, panel, rows.from(row), gates);
+  add_panel<M>(up, panel, rows.from(row), ups);
   for (int m = 0; m < M; ++m) {
     for (int v = 0; v < kVectors; ++v) {
-      gates[m][v] = ups[m][v] = Simd::zero();
-    }
-  }
-  add_panel<M>(gate, panel, rows, gates);
-  add_panel<M>(up, panel, rows, ups);
-  for (int m = 0; m < M; ++m) {
-    for (int v = 0; v < kVectors; ++v) {
-      Simd::store(
-        output.values + m * output.stride + panel * kPanelRows + v * kLanes,
-        Simd::mul(silu(gates[m][v]), ups[m][v]));
+      Simd::store(place_of(output, row + m, panel, v), Simd::mul(silu(gates[m][v]), ups[m][v]));
     }
   }
 }
 
-inline Output from_row(const Output & output, int row)
-{
-  return {output.values + output.stride * row, output.stride, output.bias, output.add};
-}
-
-void linear(
-  const MsMatrix & matrix, const Rows & rows, int num_rows, int panel, const Output & output)
+// Call tile(M, row) for rows 0 to num_rows, in tiles of kMost rows and a last one of fewer.
+template<int kMost, class Tile>
+inline void in_tiles(int num_rows, const Tile & tile)
 {
   int row = 0;
-  for (; row + 4 <= num_rows; row += 4) {
-    linear_tile<4>(matrix, rows.from(row), panel, from_row(output, row));
+  for (; row + kMost <= num_rows; row += kMost) {
+    tile(Size<kMost>(), row);
   }
   switch (num_rows - row) {
-    case 1: return linear_tile<1>(matrix, rows.from(row), panel, from_row(output, row));
-    case 2: return linear_tile<2>(matrix, rows.from(row), panel, from_row(output, row));
-    case 3: return linear_tile<3>(matrix, rows.from(row), panel, from_row(output, row));
-    default: return;
-  }
-}
-
-void gated(
-  const MsMatrix & gate, const MsMatrix & up, const Rows & rows, int num_rows, int panel,
-  const Output & output)
-{
-  int row = 0;
-  for (; row + 4 <= num_rows; row += 4) {
-    gated_tile<4>(gate, up, rows.from(row), panel, from_row(output, row));
-  }
-  switch (num_rows - row) {
-    case 1: return gated_tile<1>(gate, up, rows.from(row), panel, from_row(output, row));
-    case 2: return gated_tile<2>(gate, up, rows.from(row), panel, from_row(output, row));
-    case 3: return gated_tile<3>(gate, up, rows.from(row), panel, from_row(output, row));
+    case 1: return tile(Size<1>(), row);
+    case 2: return tile(Size<2>(), row);
+    case 3: return tile(Size<3>(), row);
+    case 4: return tile(Size<4>(), row);
+    case 5: return tile(Size<5>(), row);
+    case 6: return tile(Size<6>(), row);
+    case 7: return tile(Size<7>(), row);
     default: return;
   }
 }

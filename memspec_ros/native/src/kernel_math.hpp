@@ -74,17 +74,11 @@ inline void quantise_group(const float * values, int8_t * codes, float * scale, 
   }
   const float limit = Simd::max16(largest.part);
   const float inverse = limit > 1e-30f ? 127.0f / limit : 0.0f;
-  float rounded[kCodeGroup];
-  for (int i = 0; i < kCodeGroup; i += kLanes) {
-    Simd::store(
-      rounded + i, Simd::round(Simd::mul(Simd::load(values + i), Simd::set(inverse))));
+  F scaled[kCodeGroup / kLanes];
+  for (int i = 0; i < kCodeGroup / kLanes; ++i) {
+    scaled[i] = Simd::mul(Simd::load(values + i * kLanes), Simd::set(inverse));
   }
-  int32_t total = 0;
-  for (int i = 0; i < kCodeGroup; ++i) {
-    const int32_t code = static_cast<int32_t>(rounded[i]);
-    codes[i] = static_cast<int8_t>(code);
-    total += code;
-  }
+  const int32_t total = Simd::store_codes(codes, scaled);
   *scale = limit > 1e-30f ? limit / 127.0f : 0.0f;
   *sum = *scale * static_cast<float>(total);
   *code_sum = total;
@@ -92,10 +86,9 @@ inline void quantise_group(const float * values, int8_t * codes, float * scale, 
 
 void quantise(const Rows & row, int columns)
 {
-  for (int g = 0; g * kCodeGroup < columns; ++g) {
-    quantise_group(
-      row.values + g * kCodeGroup, row.codes + g * kCodeGroup, row.scales + g, row.sums + g,
-      row.code_sums + g);
+  for (int column = 0; column < columns; column += kCodeGroup) {
+    const Rows group = row.at_column(column);
+    quantise_group(group.values, group.codes, group.scales, group.sums, group.code_sums);
   }
 }
 

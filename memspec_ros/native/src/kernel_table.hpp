@@ -8,8 +8,8 @@
 #define KERNEL_TABLE_HPP_
 
 #include "kernel_attention.hpp"
-#include "kernel_linear.hpp"
 #include "kernel_math.hpp"
+#include "kernel_products.hpp"
 
 namespace memspec
 {

@@ -18,29 +18,32 @@
 namespace memspec
 {
 
-// Activations [rows, columns]: floats, and their codes, x ~ code * scale, per 32 columns.
+// Activations: floats [rows, columns], and their codes, x ~ code * scale, per 32 columns.
+//
+// What a tile of rows needs of 32 columns lies side by side: codes are [columns / 32, capacity,
+// 32], scales and sums [columns / 32, capacity].
 struct Rows
 {
   float * values;
   int8_t * codes;
-  float * scales;        // [rows, columns / 32]
+  float * scales;
   float * sums;          // scale * sum of codes
   int32_t * code_sums;   // sum of codes
-  ptrdiff_t stride;      // between rows of values and codes; / 32 for the others
+  ptrdiff_t stride;      // columns
+  ptrdiff_t capacity;    // rows there is room for
 
   Rows from(int row) const
   {
-    const ptrdiff_t groups = stride / kCodeGroup * row;
-    return {values + stride * row, codes + stride * row, scales + groups, sums + groups,
-      code_sums + groups, stride};
+    return {values + stride * row, codes + row * kCodeGroup, scales + row, sums + row,
+      code_sums + row, stride, capacity};
   }
 
   // The same rows from a column on, a multiple of 32.
   Rows at_column(int column) const
   {
-    const int group = column / kCodeGroup;
-    return {values + column, codes + column, scales + group, sums + group, code_sums + group,
-      stride};
+    const ptrdiff_t first = column / kCodeGroup * capacity;
+    return {values + column, codes + first * kCodeGroup, scales + first, sums + first,
+      code_sums + first, stride, capacity};
   }
 };
 

@@ -13,6 +13,10 @@
 
 #include "panel.hpp"
 
+#if !defined(__AVXVNNI__)
+#define MEMSPEC_UNPACKS_WIDE  // see kernel_wide.hpp
+#endif
+
 namespace memspec
 {
 namespace
@@ -67,6 +71,22 @@ struct Simd
     return _mm256_blendv_ps(rest, x, _mm256_castsi256_ps(keep));
   }
 
+  // Codes of 32 values, rounded to nearest, and their sum.
+  static int32_t store_codes(int8_t * codes, const F * x)
+  {
+    const I low = _mm256_packs_epi32(_mm256_cvtps_epi32(x[0]), _mm256_cvtps_epi32(x[1]));
+    const I high = _mm256_packs_epi32(_mm256_cvtps_epi32(x[2]), _mm256_cvtps_epi32(x[3]));
+    const I order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const I all = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
+    _mm256_storeu_si256(reinterpret_cast<I *>(codes), all);
+    const I pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), all);
+    const I fours = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    __m128i four = _mm_add_epi32(
+      _mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1));
+    four = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
+    return _mm_cvtsi128_si32(four) + _mm_extract_epi32(four, 1);
+  }
+
   static I four_codes(const int8_t * p)
   {
     int32_t bits;
@@ -97,10 +117,11 @@ struct Simd
   // Keep the compiler from regrouping a sum: it would hold all its terms, beyond the registers.
   static void pin(I * x) {__asm__ ("" : "+x" (*x));}
 
-  // Dot products over 32 columns of INT4 codes (0..15): rows M, panel vectors V from the first.
+  // Dot products over 32 columns of INT4 codes (0..15): rows M, 32 bytes apart, and
+  // panel vectors V.
   template<int M, int V>
   static void dot_int4(
-    const uint8_t * lines, const int8_t * codes, ptrdiff_t stride, const int32_t *,
+    const uint8_t * lines, const int8_t * codes, const int32_t *,
     I (&result)[M][V])
   {
     const I low_half = _mm256_set1_epi8(15);
@@ -122,8 +143,8 @@ struct Simd
       }
 #pragma GCC unroll 8
       for (int m = 0; m < M; ++m) {
-        const I first = four_codes(codes + m * stride + line * 8);
-        const I second = four_codes(codes + m * stride + line * 8 + 4);
+        const I first = four_codes(codes + m * kCodeGroup + line * 8);
+        const I second = four_codes(codes + m * kCodeGroup + line * 8 + 4);
 #pragma GCC unroll 2
         for (int v = 0; v < V; ++v) {
 #if defined(__AVXVNNI__)
@@ -152,18 +173,18 @@ struct Simd
 #endif
   }
 
-  // The same of INT8 codes; row m's activation codes sum to code_sums[m * stride / 32].
+  // The same of INT8 codes; row m's activation codes sum to code_sums[m].
   template<int M, int V>
   static void dot_int8(
-    const uint8_t * lines, const int8_t * codes, ptrdiff_t stride,
-    const int32_t * code_sums, I (&result)[M][V])
+    const uint8_t * lines, const int8_t * codes, const int32_t * code_sums,
+    I (&result)[M][V])
   {
 #pragma GCC unroll 8
     for (int m = 0; m < M; ++m) {
 #pragma GCC unroll 2
       for (int v = 0; v < V; ++v) {
 #if defined(__AVXVNNI__)
-        result[m][v] = _mm256_set1_epi32(-128 * code_sums[m * stride / kCodeGroup]);  // undoes the shift below
+        result[m][v] = _mm256_set1_epi32(-128 * code_sums[m]);  // undoes the shift below
 #else
         result[m][v] = _mm256_setzero_si256();
 #endif
@@ -189,7 +210,7 @@ struct Simd
       }
 #pragma GCC unroll 8
       for (int m = 0; m < M; ++m) {
-        const I four = four_codes(codes + m * stride + line * 4);
+        const I four = four_codes(codes + m * kCodeGroup + line * 4);
 #pragma GCC unroll 2
         for (int v = 0; v < V; ++v) {
 #if defined(__AVXVNNI__)
@@ -201,6 +222,53 @@ struct Simd
 #endif
           pin(&result[m][v]);
         }
+      }
+    }
+  }
+
+  // One code a byte, for many rows: 32 columns of a panel, lines of 4 columns.
+  static void unpack_int4(const uint8_t * lines, uint8_t * codes)
+  {
+    const I low_half = _mm256_set1_epi8(15);
+    for (int i = 0; i < 8; ++i) {
+      const I both = load_codes(lines + i * 32);
+      uint8_t * place = codes + i / 2 * 2 * kLineBytes + i % 2 * 32;
+      _mm256_store_si256(reinterpret_cast<I *>(place), _mm256_and_si256(both, low_half));
+      _mm256_store_si256(
+        reinterpret_cast<I *>(place + kLineBytes),
+        _mm256_and_si256(_mm256_srli_epi16(both, 4), low_half));
+    }
+  }
+
+  // dot_int4 of unpacked codes.
+  template<int M, int V>
+  static void dot_unpacked(
+    const uint8_t * lines, const int8_t * codes, I (&result)[M][V])
+  {
+#pragma GCC unroll 8
+    for (int line = 0; line < 8; ++line) {
+      I weights[V];
+#pragma GCC unroll 2
+      for (int v = 0; v < V; ++v) {
+        weights[v] = load_codes(lines + line * kLineBytes + v * 32);
+      }
+#pragma GCC unroll 8
+      for (int m = 0; m < M; ++m) {
+        const I four = four_codes(codes + m * kCodeGroup + line * 4);
+#pragma GCC unroll 2
+        for (int v = 0; v < V; ++v) {
+          const I pairs = _mm256_maddubs_epi16(weights[v], four);
+          result[m][v] = line == 0 ? pairs : _mm256_add_epi16(result[m][v], pairs);
+          pin(&result[m][v]);
+        }
+      }
+    }
+    const I ones = _mm256_set1_epi16(1);
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 2
+      for (int v = 0; v < V; ++v) {
+        result[m][v] = _mm256_madd_epi16(result[m][v], ones);
       }
     }
   }

@@ -82,6 +82,16 @@ struct Simd
     return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
   }
 
+  // Codes of 32 values, rounded to nearest, and their sum.
+  static int32_t store_codes(int8_t * codes, const F * x)
+  {
+    const I low = _mm512_cvtps_epi32(x[0]);
+    const I high = _mm512_cvtps_epi32(x[1]);
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(codes), _mm512_cvtepi32_epi8(low));
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(codes + 16), _mm512_cvtepi32_epi8(high));
+    return _mm512_reduce_add_epi32(_mm512_add_epi32(low, high));
+  }
+
   static I four_codes(const int8_t * p)
   {
     int32_t bits;
@@ -89,10 +99,11 @@ struct Simd
     return _mm512_set1_epi32(bits);
   }
 
-  // Dot products over 32 columns of INT4 codes (0..15): rows M, panel vectors V from the first.
+  // Dot products over 32 columns of INT4 codes (0..15): rows M, 32 bytes apart, and
+  // panel vectors V.
   template<int M, int V>
   static void dot_int4(
-    const uint8_t * lines, const int8_t * codes, ptrdiff_t stride, const int32_t *,
+    const uint8_t * lines, const int8_t * codes, const int32_t *,
     I (&result)[M][V])
   {
     const I low_half = _mm512_set1_epi8(15);
@@ -106,30 +117,30 @@ struct Simd
       const I high = _mm512_and_si512(_mm512_srli_epi16(both, 4), low_half);
 #pragma GCC unroll 8
       for (int m = 0; m < M; ++m) {
-        const int8_t * eight = codes + m * stride + line * 8;
+        const int8_t * eight = codes + m * kCodeGroup + line * 8;
         result[m][0] = _mm512_dpbusd_epi32(result[m][0], low, four_codes(eight));
         result[m][0] = _mm512_dpbusd_epi32(result[m][0], high, four_codes(eight + 4));
       }
     }
   }
 
-  // The same of INT8 codes; row m's activation codes sum to code_sums[m * stride / 32].
+  // The same of INT8 codes; row m's activation codes sum to code_sums[m].
   template<int M, int V>
   static void dot_int8(
-    const uint8_t * lines, const int8_t * codes, ptrdiff_t stride, const int32_t * code_sums,
+    const uint8_t * lines, const int8_t * codes, const int32_t * code_sums,
     I (&result)[M][V])
   {
     const I shift = _mm512_set1_epi8(-128);
     for (int m = 0; m < M; ++m) {
       // Undoes the shift of the weights, which the instruction takes as unsigned.
-      result[m][0] = _mm512_set1_epi32(-128 * code_sums[m * stride / kCodeGroup]);
+      result[m][0] = _mm512_set1_epi32(-128 * code_sums[m]);
     }
 #pragma GCC unroll 8
     for (int line = 0; line < 8; ++line) {
       const I weights = _mm512_xor_si512(_mm512_loadu_si512(lines + line * kLineBytes), shift);
 #pragma GCC unroll 8
       for (int m = 0; m < M; ++m) {
-        const I four = four_codes(codes + m * stride + line * 4);
+        const I four = four_codes(codes + m * kCodeGroup + line * 4);
         result[m][0] = _mm512_dpbusd_epi32(result[m][0], weights, four);
       }
     }

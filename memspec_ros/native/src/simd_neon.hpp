@@ -72,17 +72,33 @@ struct Simd
     return vmaxvq_f32(max(max(x[0], x[2]), max(x[1], x[3])));
   }
 
-  // Dot products over 32 columns of INT4 codes (0..15): rows M, panel vectors V from the first.
+  // Codes of 32 values, rounded to nearest, and their sum.
+  static int32_t store_codes(int8_t * codes, const F * x)
+  {
+    int32_t sum = 0;
+    for (int part = 0; part < 2; ++part, x += 4) {
+      const int16x8_t low = vcombine_s16(
+        vqmovn_s32(vcvtnq_s32_f32(x[0])), vqmovn_s32(vcvtnq_s32_f32(x[1])));
+      const int16x8_t high = vcombine_s16(
+        vqmovn_s32(vcvtnq_s32_f32(x[2])), vqmovn_s32(vcvtnq_s32_f32(x[3])));
+      vst1q_s8(codes + 16 * part, vcombine_s8(vqmovn_s16(low), vqmovn_s16(high)));
+      sum += vaddvq_s16(vaddq_s16(low, high));
+    }
+    return sum;
+  }
+
+  // Dot products over 32 columns of INT4 codes (0..15): rows M, 32 bytes apart, and
+  // panel vectors V.
   template<int M, int V>
   static void dot_int4(
-    const uint8_t * lines, const int8_t * codes, ptrdiff_t stride, const int32_t *,
+    const uint8_t * lines, const int8_t * codes, const int32_t *,
     I (&result)[M][V])
   {
     clear(result);
     for (int half = 0; half < 2; ++half) {
       int8x16_t activations[M];
       for (int m = 0; m < M; ++m) {
-        activations[m] = vld1q_s8(codes + m * stride + half * 16);
+        activations[m] = vld1q_s8(codes + m * kCodeGroup + half * 16);
       }
       for (int v = 0; v < V; ++v) {
         const uint8_t * place = lines + half * 2 * kLineBytes + v * 16;
@@ -102,14 +118,14 @@ struct Simd
   // The same of INT8 codes.
   template<int M, int V>
   static void dot_int8(
-    const uint8_t * lines, const int8_t * codes, ptrdiff_t stride, const int32_t *,
+    const uint8_t * lines, const int8_t * codes, const int32_t *,
     I (&result)[M][V])
   {
     clear(result);
     for (int half = 0; half < 2; ++half) {
       int8x16_t activations[M];
       for (int m = 0; m < M; ++m) {
-        activations[m] = vld1q_s8(codes + m * stride + half * 16);
+        activations[m] = vld1q_s8(codes + m * kCodeGroup + half * 16);
       }
       for (int v = 0; v < V; ++v) {
         const int8_t * place =

@@ -88,16 +88,28 @@ struct Simd
     return a > b ? a : b;
   }
 
+  // Codes of 32 values, rounded to nearest, and their sum.
+  static int32_t store_codes(int8_t * codes, const F * x)
+  {
+    int32_t sum = 0;
+    for (int i = 0; i < kCodeGroup; ++i) {
+      const int32_t code = static_cast<int32_t>(round(x[i / kLanes])[i % kLanes]);
+      codes[i] = static_cast<int8_t>(code);
+      sum += code;
+    }
+    return sum;
+  }
+
   template<int M, int V>
   static void dot_int4(
-    const uint8_t * lines, const int8_t * codes, ptrdiff_t stride, const int32_t *,
+    const uint8_t * lines, const int8_t * codes, const int32_t *,
     I (&result)[M][V])
   {
     for (int m = 0; m < M; ++m) {
-      int32_t dots[kPanelRows] = {};
+      int32_t dots[V * kLanes] = {};
       for (int line = 0; line < 4; ++line) {
-        const int8_t * eight = codes + m * stride + line * 8;
-        for (int r = 0; r < kPanelRows; ++r) {
+        const int8_t * eight = codes + m * kCodeGroup + line * 8;
+        for (int r = 0; r < V * kLanes; ++r) {
           const uint8_t * both = lines + line * kLineBytes + 4 * r;
           for (int j = 0; j < 4; ++j) {
             dots[r] += (both[j] & 15) * eight[j] + (both[j] >> 4) * eight[4 + j];
@@ -110,14 +122,14 @@ struct Simd
 
   template<int M, int V>
   static void dot_int8(
-    const uint8_t * lines, const int8_t * codes, ptrdiff_t stride, const int32_t *,
+    const uint8_t * lines, const int8_t * codes, const int32_t *,
     I (&result)[M][V])
   {
     for (int m = 0; m < M; ++m) {
-      int32_t dots[kPanelRows] = {};
+      int32_t dots[V * kLanes] = {};
       for (int line = 0; line < 8; ++line) {
-        const int8_t * four = codes + m * stride + line * 4;
-        for (int r = 0; r < kPanelRows; ++r) {
+        const int8_t * four = codes + m * kCodeGroup + line * 4;
+        for (int r = 0; r < V * kLanes; ++r) {
           const uint8_t * weights = lines + line * kLineBytes + 4 * r;
           for (int j = 0; j < 4; ++j) {
             dots[r] += static_cast<int8_t>(weights[j]) * four[j];
