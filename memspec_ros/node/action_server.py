@@ -82,7 +82,7 @@ class QueuedActionServer(ActionServer):
         """Bring a goal to its one terminal status and send the result."""
         # An accepted goal has to pass through executing, or canceling, to end.
         self.begin(handle)
-        if reason in (FinishReason.STOP, FinishReason.LENGTH):
+        if reason in (FinishReason.STOP, FinishReason.LENGTH, FinishReason.CONTEXT):
             handle.succeed()
         elif reason is FinishReason.CANCELED:
             if not handle.is_cancel_requested:

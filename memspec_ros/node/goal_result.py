@@ -52,10 +52,6 @@ def completed(goal: Goal, result: Result) -> Result:
         result.durations, queue_s=queue_s, total_s=goal.age_s,
         first_token_s=queue_s + first_token_s if first_token_s else 0.0)
     result = dataclasses.replace(result, durations=durations)
-    if result.finish_reason is FinishReason.CONTEXT and not result.error_code:
-        return dataclasses.replace(
-            result, error_code=ErrorCode.CONTEXT_EXCEEDED, error_msg='the context is full: '
-            f'{result.prompt_tokens} tokens of prompt and {result.completion_tokens} of answer')
     order = goal.ended_by
     if order is None or order.reason != result.finish_reason or result.error_msg:
         return result

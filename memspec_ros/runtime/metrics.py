@@ -140,7 +140,8 @@ class Metrics:
         goal.num_committed += outcome.num_committed
         goal.num_drafted += outcome.num_drafted
         goal.num_accepted += outcome.num_accepted
-        goal.drafts_used[outcome.draft] = goal.drafts_used.get(outcome.draft, 0) + 1
+        if outcome.num_drafted:
+            goal.drafts_used[outcome.draft] = goal.drafts_used.get(outcome.draft, 0) + 1
         self._remember(outcome, seconds)
 
     def add_point(self, *, prediction_s: float, load_wait_s: float, hit: bool, switched: bool,

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-import os
+import dataclasses
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -31,7 +32,7 @@ from memspec_ros.records import (
 from memspec_ros.runtime.assembly import Assembly, assemble
 from memspec_ros.runtime.loader import is_out_of_memory
 from memspec_ros.runtime.memory import available_bytes, rss_bytes
-from memspec_ros.runtime.metrics import GoalMetrics
+from memspec_ros.runtime.metrics import RATE_WINDOW_S, GoalMetrics
 
 OnProgress = Callable[[Progress], None]
 SNAPSHOT_INTERVAL_S = 0.05
@@ -102,8 +103,16 @@ class MemSpecRuntime:
         return self._residency
 
     def throughput(self) -> Throughput:
-        """Return the running figures as of a moment ago."""
-        return self._throughput
+        """Return the running figures as of a moment ago, and memory as of now.
+
+        Rates are of the last second of decoding, so they are 0 when that is past.
+        """
+        recent = self._throughput
+        if time.perf_counter() > self._observed_s + RATE_WINDOW_S:
+            recent = dataclasses.replace(recent, tokens_per_second=0.0, acceptance=0.0,
+                                         committed_per_iteration=0.0, draft_length=0.0)
+        return dataclasses.replace(recent, rss_bytes=rss_bytes(),
+                                   available_bytes=available_bytes())
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens a literal text takes."""
@@ -193,13 +202,14 @@ class MemSpecRuntime:
                 f'{did_you_mean(hint, names)}')
 
     def _start(self, prepared: PreparedRequest) -> _Run:
-        seed = prepared.request.sampling.seed
+        sampling = prepared.request.sampling
+        seed = 0 if sampling.is_greedy else sampling.seed
         text = TextStream(self._parts.tokenizer.token_bytes, prepared.request.stop)
         generation = Generation(target=self._parts.target, prompt=prepared.prompt_ids, text=text,
                                 max_tokens=prepared.max_tokens,
                                 limit_reason=prepared.limit_reason)
         return _Run(generation=generation, started_s=time.perf_counter(),
-                    seed=int.from_bytes(os.urandom(8), 'little') if seed is None else seed)
+                    seed=secrets.randbits(64) if seed is None else seed)
 
     def _run(self, run: _Run, prepared: PreparedRequest, on_progress: OnProgress,
              should_stop: ShouldStop) -> FinishReason:
@@ -241,7 +251,7 @@ class MemSpecRuntime:
                 on_progress: OnProgress) -> Result:
         ended_s = time.perf_counter()
         generation, counts = run.generation, run.counts
-        drafts_used = tuple(name for name in counts.drafts_used if name)
+        drafts_used = tuple(counts.drafts_used)
         if rest := generation.text.finish():
             on_progress(self._progress(run, drafts_used[-1] if drafts_used else '', rest))
         prefilled_s = run.prefilled_s or ended_s
@@ -263,8 +273,7 @@ class MemSpecRuntime:
             return
         self._observed_s = now_s
         self._residency = self._parts.draft_cache.residency()
-        self._throughput = self._parts.controller.metrics.throughput(
-            rss_bytes=rss_bytes(), available_bytes=available_bytes())
+        self._throughput = self._parts.controller.metrics.throughput()
 
     def _reset_if_wanted(self) -> None:
         if self._reset_wanted:
