@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from gguf import GGMLQuantizationType, GGUFWriter
 from gguf.quants import quantize
@@ -37,12 +38,13 @@ def tensors_of(checkpoint: RandomCheckpoint) -> dict[str, torch.Tensor]:
 
 
 def write_gguf(path: Path, checkpoint: RandomCheckpoint, *, kind: str = 'F32',
-               head_kind: str = '', changes: dict[str, Any] | None = None) -> None:
+               head_kind: str = '', changes: dict[str, Any] | None = None,
+               extra: dict[str, npt.NDArray[Any]] | None = None) -> None:
     """Write a GGUF file with a byte-level tokenizer.
 
     :param kind: tensor type of the matrices, as the ``gguf`` package names it.
     :param head_kind: the same for embedding table and head; empty is ``kind``.
-    :param changes: metadata to add or replace.
+    :param changes: metadata to add or replace; ``extra`` tensors beside the decoder's.
     """
     config = checkpoint.config
     writer = GGUFWriter(str(path), config.family)
@@ -56,6 +58,8 @@ def write_gguf(path: Path, checkpoint: RandomCheckpoint, *, kind: str = 'F32',
         quantised = GGMLQuantizationType[wanted]
         writer.add_tensor(gguf_name(name), quantize(tensor.numpy(), quantised),
                           raw_dtype=quantised)
+    for name, values in (extra or {}).items():
+        writer.add_tensor(name, values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -18,12 +18,10 @@ from memspec_ros.errors import (
     DependencyError,
     ModelError,
     ModelFormatError,
-    ModelNotFoundError,
     UnsupportedModelError,
 )
 from memspec_ros.models.target import load_target
 from memspec_ros.models.target_description import describe_target
-from memspec_ros.models.transformers_config import read_hub_config
 from memspec_ros.models.transformers_target import TransformersTarget
 from memspec_ros.testing.model_files import write_tokenizer
 
@@ -146,16 +144,6 @@ def test_what_transformers_cannot_load_is_told(folder: Path, tmp_path: Path) -> 
         load_target(TargetSettings(model=str(tmp_path), context_tokens=64, num_threads=1))
 
 
-@pytest.mark.parametrize(('changes', 'message'), [
-    ({'layer_types': ['full_attention', 'linear_attention']},
-     'layers of kind linear_attention keep a state that cannot be rolled back'),
-    ({'quantization_config': {'quant_method': 'awq'}}, 'weights are quantised')])
-def test_models_that_cannot_serve(folder: Path, tmp_path: Path, changes: dict[str, object],
-                                  message: str) -> None:
-    with pytest.raises(UnsupportedModelError, match=message):
-        read_hub_config(change(folder, tmp_path, **changes))
-
-
 def test_sliding_windows_are_refused_where_they_would_slide(folder: Path,
                                                             tmp_path: Path) -> None:
     change(folder, tmp_path, sliding_window=80)
@@ -165,20 +153,3 @@ def test_sliding_windows_are_refused_where_they_would_slide(folder: Path,
                                                     r'be rolled back; .* is 81'):
         describe_target(settings)
     describe_target(TargetSettings(model=str(tmp_path), context_tokens=80))
-
-
-def test_sizes_under_other_names(folder: Path, tmp_path: Path) -> None:
-    change(folder, tmp_path, hidden_size=None, num_hidden_layers=None, num_attention_heads=None,
-           num_key_value_heads=None, n_embd=64, n_layer=3, n_head=2)
-    config = read_hub_config(tmp_path)
-    assert (config.hidden_size, config.num_layers, config.kv_size) == (64, 3, 64)
-
-
-def test_damaged_configurations(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ModelFormatError, match='has none of hidden_size, n_embd, d_model'):
-        read_hub_config(change(folder, tmp_path, hidden_size=None))
-    with pytest.raises(ModelFormatError, match='vocab_size is -1; it must be a positive'):
-        read_hub_config(change(folder, tmp_path, vocab_size=-1))
-    (tmp_path / 'config.json').unlink()
-    with pytest.raises(ModelNotFoundError, match=r'has no config\.json'):
-        read_hub_config(tmp_path)

@@ -73,16 +73,3 @@ def test_a_4_bit_decoder_follows_its_float_twin() -> None:
               for decoder in (ours, twin)]
     error = (logits[0] - logits[1]).std() / logits[1].std()
     assert error < 0.03
-
-
-def test_forms_of_a_checkpoint() -> None:
-    checkpoint = RandomCheckpoint(tiny_config(tied_head=False))
-    forms = {dtype: CheckpointInForm(checkpoint, dtype) for dtype in ('fp32', 'bf16', 'int4')}
-    name, table = 'model.layers.0.mlp.up_proj.weight', 'lm_head.weight'
-    assert forms['fp32'].matrix(name).data.dtype is torch.float32
-    assert forms['bf16'].matrix(name).data.dtype is torch.bfloat16
-    assert (forms['int4'].matrix(name).num_bits, forms['int4'].matrix(table).num_bits) == (4, 8)
-    once_more = CheckpointInForm(forms['int4'], 'int4')
-    assert torch.equal(once_more.matrix(name).values(), forms['int4'].matrix(name).values())
-    assert torch.equal(forms['int4'].vector('model.norm.weight'),
-                       checkpoint.vector('model.norm.weight'))
