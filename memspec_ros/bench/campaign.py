@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,3 +130,20 @@ def fitting(workload: Workload, bench: RealTimeBench, num_prompts: int) -> tuple
         else:
             num_left_out += 1
     return Workload(name=workload.name, prompts=tuple(kept)), num_left_out
+
+
+@contextlib.contextmanager
+def stop_signals() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that what was measured is summed up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt

@@ -10,9 +10,11 @@ from typing import Any
 from memspec_ros.bench.record import GoalRecord
 from memspec_ros.bench.result_file import rounded
 from memspec_ros.bench.summary import Summary, ratios
+from memspec_ros.bench.timings import Sum, sum_of_timings
 from memspec_ros.replay.profile import DeviceProfile
 
 BASES = ('general_static', 'mab_async', 'oracle_dynamic', 'plain')
+TRUSTED_SHARE_OF_OTHERS = 0.05
 COUNTS = ('num_loads', 'num_evictions', 'num_wasted_prefetches', 'num_switches', 'hit_rate')
 
 
@@ -33,6 +35,7 @@ def details_of(summary: Summary, records: Sequence[GoalRecord],
     details.update(
         end_to_end_s=summary.end_to_end_s, num_different=summary.num_different,
         num_goals=summary.num_goals, per_goal=_per_goal(records), stalls=_stalls(records),
+        iteration_parts=iteration_parts(records),
         unaccounted_share=_unaccounted_share(records))
     if profile is not None:
         details['latencies_s'] = latencies_s(profile, records)
@@ -49,16 +52,38 @@ def latencies_s(profile: DeviceProfile, records: Sequence[GoalRecord]) -> dict[s
             'absent_switch': profile.load_of('') + catch_up_s}
 
 
+def iteration_parts(records: Sequence[GoalRecord]) -> dict[str, dict[str, float]]:
+    """Return shares of decoding by strategy: target passes, drafting, bookkeeping, scheduling."""
+    shares = {}
+    for strategy, own in by_strategy(records):
+        timings = sum_of_timings(record.timings for record in own)
+        decode_s = sum(record.decode_s for record in own)
+        seconds = {'target': _total_s(timings.target),
+                   'drafting': _total_s(timings.steps) + _total_s(timings.switches),
+                   'bookkeeping': _total_s(timings.overhead)}
+        in_iterations_s = sum(seconds.values())
+        if in_iterations_s and decode_s:
+            scheduling = sum(record.prediction_s for record in own) / decode_s
+            shares[strategy] = {**{name: (1 - scheduling) * part_s / in_iterations_s
+                                   for name, part_s in seconds.items()},
+                                'scheduling': scheduling}
+    return shares
+
+
+def _total_s(sums: Mapping[str, Sum]) -> float:
+    return sum(values[1] for values in sums.values())
+
+
 def _per_goal(records: Sequence[GoalRecord]) -> dict[str, dict[str, float]]:
     """Return means per goal of what is counted, by strategy."""
     return {strategy: {name: sum(getattr(record, name) for record in own) / len(own)
-                       for name in COUNTS} for strategy, own in _by_strategy(records)}
+                       for name in COUNTS} for strategy, own in by_strategy(records)}
 
 
 def _stalls(records: Sequence[GoalRecord]) -> dict[str, dict[str, float]]:
     """Return how iterations during loads compare with their goal's median without loads."""
     stalls = {}
-    for strategy, own in _by_strategy(records):
+    for strategy, own in by_strategy(records):
         found = [record.stalls for record in own if record.stalls.num_loading]
         if found:
             num_loading = sum(stall.num_loading for stall in found)
@@ -76,7 +101,8 @@ def _unaccounted_share(records: Sequence[GoalRecord]) -> float:
     return (wall_s - known_s) / wall_s if wall_s else 0.0
 
 
-def _by_strategy(records: Sequence[GoalRecord]) -> Iterator[tuple[str, list[GoalRecord]]]:
+def by_strategy(records: Sequence[GoalRecord]) -> Iterator[tuple[str, list[GoalRecord]]]:
+    """Yield strategies with their records."""
     for strategy in dict.fromkeys(record.strategy for record in records):
         yield strategy, [record for record in records if record.strategy == strategy]
 
@@ -98,5 +124,24 @@ def table_lines(document: Mapping[str, Any]) -> Iterator[str]:
             f'{shares["desired"]:8.3f}{shares["fallback"]:9.3f}{shares["prediction"]:8.4f}' \
             f'{shares["load_wait"]:7.3f}{sum(committed) / max(1, len(committed)):7.2f}' \
             f'{details["num_different"][name]:5d} of {details["num_goals"][name]}'
+    yield from _conclusions(document['gmean'])
+    if warning := load_warning(document['config']):
+        yield warning
     if not document['config'].get('complete', True):
         yield 'not complete: the same command goes on from here'
+
+
+def _conclusions(rates: Mapping[str, float]) -> Iterator[str]:
+    """Yield the ratios that the paper states, and the ceiling that the oracle sets."""
+    for over in ('memspec', 'memspec_online', 'oracle_dynamic'):
+        found = [f'{rates[over] / rates[base]:.3f}x {base}' for base in BASES
+                 if rates.get(base) and base != over] if rates.get(over) else []
+        if found:
+            yield f'{over}: {", ".join(found)}'
+
+
+def load_warning(config: Mapping[str, Any]) -> str:
+    """Return what to say where other programs took part of the processors; '' where none did."""
+    share = config.get('load', {}).get('share_of_others', 0.0)
+    return '' if share <= TRUSTED_SHARE_OF_OTHERS else \
+        f'other programs took {100 * share:.0f} % of the processors: these figures are noisy'

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memspec_ros.bench.campaign import Campaign, fitting, in_turn, warm_up
-from memspec_ros.bench.evaluation import stop_signals
+from memspec_ros.bench.campaign import Campaign, fitting, in_turn, stop_signals, warm_up
+from memspec_ros.bench.details import load_warning
 from memspec_ros.bench.real_time import RealTimeBench
 from memspec_ros.bench.result_file import OtherLoad, command_line, read_json, write_json
 from memspec_ros.bench.strategies import NGRAM, PLAIN, STRATEGIES, Strategy, static_strategy
@@ -94,6 +94,8 @@ class DraftSpeeds:
                         'outputs_differing_from_plain': summary.num_different,
                         'parameters': self._settings.as_parameters()}}
         write_json(self._options.result, document)
+        if warning := load_warning(document['tokens_per_s_config']):
+            print(warning)
         return document
 
 

@@ -4,14 +4,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from memspec_ros.bench.campaign import Campaign, Task, fitting, in_turn, warm_up
+from memspec_ros.bench.campaign import Campaign, Task, fitting, in_turn, stop_signals, warm_up
 from memspec_ros.bench.details import details_of, result_of, table_lines
 from memspec_ros.bench.machine_profile import profile_of
 from memspec_ros.bench.real_time import RealTimeBench
@@ -20,6 +18,7 @@ from memspec_ros.bench.regime import Regime, hold_load_time, measured_profile
 from memspec_ros.bench.result_file import OtherLoad, command_line, read_json, write_json
 from memspec_ros.bench.strategies import NGRAM, PLAIN, STRATEGIES, Strategy
 from memspec_ros.bench.summary import summarise
+from memspec_ros.bench.swap_stall import measure_swap_stall
 from memspec_ros.bench.trace_file import TraceFile
 from memspec_ros.bench.workloads import Workload
 from memspec_ros.config import Settings
@@ -38,6 +37,7 @@ class EvaluationOptions:
     :param result: the result file.
     :param load_iterations: what a load is to take, in iterations of General-Static; 0 sets no
         cap.
+    :param stall: measure too whether swaps stall decoding.
     """
 
     folder: Path
@@ -46,6 +46,7 @@ class EvaluationOptions:
     num_runs: int = 3
     load_iterations: float = 2.7
     strategies: tuple[Strategy, ...] = tuple(STRATEGIES.values())
+    stall: bool = False
 
 
 class Evaluation:
@@ -61,6 +62,7 @@ class Evaluation:
         self._settings = settings
         self._options = options
         self._load = OtherLoad()
+        self._stall: dict[str, float] = {}
         chosen = [fitting(workload, bench, options.num_prompts) for workload in workloads]
         self._workloads = [workload for workload, _ in chosen]
         self._left_out = {workload.name: number for workload, number in chosen if number}
@@ -72,18 +74,19 @@ class Evaluation:
 
     def run(self) -> dict[str, Any]:
         """Measure what is missing, write the result (also of a run that is broken off)."""
-        if any(task.strategy.needs_table for task in self._tasks):
-            self._trace()
-        regime = self._hold_load_time() if self._bench.pool else None
-        profile = measured_profile(self._bench, regime, prediction_s=0.0) if regime else None
-        warm_up(self._bench, self._tasks)
-        try:
-            with stop_signals():
+        with stop_signals():
+            if any(task.strategy.needs_table for task in self._tasks):
+                self._trace()
+            regime = self._hold_load_time() if self._bench.pool else None
+            profile = measured_profile(self._bench, regime, prediction_s=0.0) if regime else None
+            warm_up(self._bench, self._tasks)
+            try:
                 self._campaign.run(self._tasks, lambda task: self._measure(task, profile),
                                    label='bench')
-        finally:
-            document = self._write(regime)
-        print('\n'.join(table_lines(document)))
+                self._measure_stall()
+            finally:
+                document = self._write(regime)
+                print('\n'.join(table_lines(document)))
         return document
 
     def _check_pool(self) -> None:
@@ -98,10 +101,18 @@ class Evaluation:
         missing = list({(key.workload, key.prompt.id): key for key in keys
                         if not self._traces.has(key)}.values())
         with Progress(len(missing), 'trace', unit='goals') as progress:
-            for key in missing:
-                self._traces.add(self._bench.trace(key))
-                progress.add(1)
-        self._traces.save()
+            try:
+                for key in missing:
+                    self._traces.add(self._bench.trace(key))
+                    progress.add(1)
+            finally:
+                self._traces.save()
+
+    def _measure_stall(self) -> None:
+        if self._options.stall:
+            stall = measure_swap_stall(self._bench, self._workloads[0].prompts[:NUM_PROBE_GOALS])
+            self._stall = {**asdict(stall), 'longest_over_median': stall.longest_over_median,
+                           'slowdown': stall.slowdown}
 
     def _hold_load_time(self) -> Regime:
         """Set the cap that was found when the measurement began, or find it."""
@@ -130,7 +141,8 @@ class Evaluation:
         complete = len(records) == len(self._tasks)
         document = result_of(summary, config=self._config(regime, complete=complete),
                              command=command_line(),
-                             details=details_of(summary, records, profile))
+                             details={**details_of(summary, records, profile),
+                                      'swap_stall': self._stall})
         write_json(self._options.folder / 'summary.json', document)
         write_json(self._options.result, document)
         return document
@@ -165,17 +177,3 @@ def _regime_json(regime: Regime | None) -> dict[str, float]:
     return {} if regime is None else {
         **asdict(regime), 'load_iterations': regime.load_iterations,
         'load_plain_iterations': regime.load_s / regime.plain_s}
-
-
-@contextlib.contextmanager
-def stop_signals() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that what was measured is summed up."""
-    previous = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-
-
-def _interrupt(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt

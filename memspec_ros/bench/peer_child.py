@@ -1,6 +1,6 @@
 # Copyright 2026 The memspec_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""A peer in a process of its own, with whatever Python has it; run as a script, not imported.
+"""A peer in a process of its own, with whatever Python has it; run as a script.
 
 Line by line of JSON: an order comes in (first how to open the model, then goals), an answer goes
 out. Nothing of memspec_ros is imported, so that the other Python needs nothing of ours. Tokens
@@ -196,10 +196,11 @@ class _Emission:
         return {'tokens': self._tokens, 'prefill_s': prefill_s,
                 'first_token_s': prefill_s + (self._first_s or ended_s) - self._started_s,
                 'decode_s': ended_s - self._started_s, 'cpu_s': time.process_time(),
-                'peak_rss_bytes': _peak_rss_bytes()}
+                'peak_rss_bytes': peak_rss_bytes()}
 
 
-def _peak_rss_bytes() -> int:
+def peak_rss_bytes() -> int:
+    """Return the most memory that this process ever held."""
     with open('/proc/self/status', encoding='ascii') as status:
         for line in status:
             if line.startswith('VmHWM:'):

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from memspec_ros.bench.details import iteration_parts, load_warning
 from memspec_ros.bench.record import GoalRecord
 from memspec_ros.bench.summary import Table, gmean
 
@@ -31,6 +32,7 @@ def figures_of(records: Sequence[GoalRecord], about: Mapping[str, Any],
         'ratios': ratios_of(medians), 'absent': sorted(about['why_absent']),
         'details': {
             'why_absent': about['why_absent'], 'peak_rss_bytes': about['peak_rss_bytes'],
+            'iteration_parts': iteration_parts(records),
             'spread': {row: {domain: [min(rates), max(rates)]
                              for domain, rates in domains.items()}
                        for row, domains in runs.items()},
@@ -105,4 +107,6 @@ def lines_of(document: Mapping[str, Any]) -> Iterator[str]:
             f'{means[row]:10.1f}'
     for row, reason in document['details']['why_absent'].items():
         yield f'{row:28}absent: {reason}'
+    if warning := load_warning(document['config']):
+        yield warning
     yield '; '.join(f'{name} {value:.3f}' for name, value in document['ratios'].items())

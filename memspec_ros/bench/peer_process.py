@@ -13,7 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from memspec_ros.bench.peer_child import peak_rss_bytes
 from memspec_ros.errors import DependencyError, MemSpecError
+
+__all__ = ['PeerAnswer', 'PeerOrder', 'PeerProcess', 'peak_rss_bytes']
 
 CHILD = Path(__file__).with_name('peer_child.py')
 CLOSE_TIMEOUT_S = 10.0

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memspec_ros.bench.campaign import Campaign, Task, fitting, in_turn
-from memspec_ros.bench.evaluation import stop_signals
+from memspec_ros.bench.campaign import Campaign, Task, fitting, in_turn, stop_signals
 from memspec_ros.bench.peer_figures import figures_of, lines_of
-from memspec_ros.bench.peer_process import PeerAnswer, PeerOrder, PeerProcess
+from memspec_ros.bench.peer_process import PeerAnswer, PeerOrder, PeerProcess, peak_rss_bytes
 from memspec_ros.bench.real_time import RealTimeBench
 from memspec_ros.bench.record import GoalRecord, digest_of
 from memspec_ros.bench.result_file import OtherLoad, command_line, write_json
@@ -181,7 +180,8 @@ class PeerComparison:
     def _write(self, records: Sequence[GoalRecord]) -> dict[str, Any]:
         document = figures_of(records, {
             'config': self._config(), 'why_absent': self._peers.absent,
-            'peak_rss_bytes': self._peers.peak_rss_bytes}, command_line())
+            'peak_rss_bytes': {'ours': peak_rss_bytes(), **self._peers.peak_rss_bytes}},
+            command_line())
         write_json(self._options.result, document)
         print('\n'.join(lines_of(document)))
         return document
@@ -192,6 +192,7 @@ class PeerComparison:
             'peers': {row: peer.about for row, peer in self._peers.processes.items()},
             'prompts': {one.name: len(one.prompts) for one in self._workloads},
             'runs': self._options.num_runs, 'max_tokens': self._bench.max_tokens,
+            'memory_sum': dict(self._bench.assembly.info.memory),
             'look_up_tokens': {'llama_cpp': self._options.llama_look_up_tokens,
                                'transformers': self._options.transformers_look_up_tokens},
             'parameters': self._settings.as_parameters()}

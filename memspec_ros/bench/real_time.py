@@ -150,7 +150,9 @@ class RealTimeBench:
     def run_policy(self, policy: Policy, prompt: BenchPrompt, on_progress: OnProgress) -> Result:
         """Run one goal under a policy that is no strategy."""
         self._strategy = ''
+        self._runtime.apply(self._settings)
         self.assembly.controller.use_policy(policy)
+        self._forget()
         return self._generate(self._prepare(prompt, self.max_tokens), prompt, on_progress)
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,8 @@ def _add_regime_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument('--trace-tokens', type=int, default=0, metavar='N',
                        help='output tokens of the traces, for longer answers in replay '
                        '(default: those of --max-tokens)')
+    group.add_argument('--stall', action='store_true',
+                       help='measure too whether swaps stall decoding (3 drafts at the least)')
     group.add_argument('--deterministic', action='store_true',
                        help='fixed-width passes: every output must equal plain greedy decoding')
 
@@ -156,7 +159,9 @@ def bench_settings(args: argparse.Namespace) -> Settings:
 def _open(args: argparse.Namespace, settings: Settings) -> RealTimeBench:
     from memspec_ros.bench.real_time import RealTimeBench
     from memspec_ros.runtime.assembly import assemble
+    started_s = time.perf_counter()
     assembly = assemble(settings, lambda line: print(f'memspec: {line}', file=sys.stderr))
+    args.opened_s = time.perf_counter() - started_s
     return RealTimeBench(assembly, settings, max_tokens=args.max_tokens,
                          unroll=max(UNROLL, settings.runtime.max_draft_length),
                          trace_tokens=args.trace_tokens)
@@ -166,7 +171,8 @@ def _about(args: argparse.Namespace, settings: Settings) -> dict[str, Any]:
     """Return what every result says of the machine and the workloads."""
     return {'machine': machine.device(settings.target.device), 'versions': machine.versions(),
             'num_threads': settings.target.num_threads or len(os.sched_getaffinity(0)),
-            'workloads': list(args.workloads), 'seed': args.seed}
+            'workloads': list(args.workloads), 'seed': args.seed,
+            'opened_s': getattr(args, 'opened_s', None)}
 
 
 def _workloads(args: argparse.Namespace) -> list[Any]:
@@ -188,7 +194,7 @@ def _evaluate(args: argparse.Namespace, settings: Settings, bench: RealTimeBench
     from memspec_ros.bench.evaluation import Evaluation, EvaluationOptions
     from memspec_ros.bench.strategies import choose_strategies
     Evaluation(bench, settings, _workloads(args), EvaluationOptions(
-        **_counts(args), load_iterations=args.load_iterations,
+        **_counts(args), load_iterations=args.load_iterations, stall=args.stall,
         strategies=tuple(choose_strategies(args.strategies))), _about(args, settings)).run()
 
 

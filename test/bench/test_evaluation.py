@@ -19,7 +19,7 @@ def read(path):
 
 
 def test_every_strategy_is_measured_and_replayed(bench, tmp_path):
-    code, out, _ = bench()
+    code, out, _ = bench('--stall')
     assert code == 0
     result = read(tmp_path / 'result.json')
     assert set(result) >= KEYS
@@ -33,6 +33,9 @@ def test_every_strategy_is_measured_and_replayed(bench, tmp_path):
     assert details['per_goal']['plain']['num_loads'] == 0
     assert details['per_goal']['general_static']['num_loads'] == 1
     assert abs(details['unaccounted_share']) < 0.5
+    assert details['swap_stall']['num_loads'] > 1
+    for parts in details['iteration_parts'].values():
+        assert sum(parts.values()) == pytest.approx(1.0, abs=1e-3)
     assert config['complete']
     assert config['prompts'] == {'general': 1, 'code': 1, 'law': 1}
     assert config['regime']['load_s'] > 0
