@@ -22,6 +22,10 @@ def read_config(header: GgufHeader) -> DecoderConfig:
     if family not in FAMILIES:
         raise UnsupportedModelError(f"{header.path}: general.architecture is '{family}'; the "
                                     f'fast decoder has {" and ".join(FAMILIES)}')
+    num_files = header.metadata.get('split.count', 1)
+    if num_files not in (0, 1):
+        raise UnsupportedModelError(f'{header.path}: it is one of {num_files} files; join them '
+                                    'first with: llama-gguf-split --merge')
     read = _MetadataReader(header, family)
     try:
         return read.config()

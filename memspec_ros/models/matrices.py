@@ -14,7 +14,7 @@ from typing import Protocol
 
 import torch
 
-from memspec_ros.errors import ModelFormatError
+from memspec_ros.errors import ModelFormatError, UnsupportedModelError
 
 
 class Matrix(Protocol):
@@ -124,10 +124,16 @@ def quantise(matrix: Matrix, *, num_bits: int, group: int) -> GroupedMatrix:
 
     4 bits take a minimum per group, 8 bits are symmetric. Scales and minima have the precision
     of float16, as GGUF files have them.
+
+    :raises UnsupportedModelError: the columns are no multiple of ``group``.
     """
     if isinstance(matrix, GroupedMatrix) and matrix.num_bits == num_bits \
             and matrix.group == group:
         return matrix
+    if matrix.shape[1] % group:
+        raise UnsupportedModelError(f'a matrix of {matrix.shape[0]} x {matrix.shape[1]} cannot be '
+                                    f'kept in {num_bits} bits: columns must be a multiple of '
+                                    f'{group}; set target.dtype to bf16')
     values = matrix.values()
     grouped = values.view(values.shape[0], -1, group)
     if num_bits == 8:

@@ -15,6 +15,7 @@ from memspec_ros.errors import ConfigError, UnsupportedModelError
 from memspec_ros.models import native_library
 from memspec_ros.models.checkpoint import ModelFile, open_checkpoint
 from memspec_ros.models.checkpoint_forms import weight_bytes
+from memspec_ros.models.decoder_config import DecoderConfig
 from memspec_ros.models.fast_target import BLOCK_TOKENS
 from memspec_ros.models.hidden_ring import MIN_POSITIONS
 from memspec_ros.models.model_reference import resolve
@@ -101,7 +102,7 @@ def _describe_fast(settings: TargetSettings, file: ModelFile, device: str) -> Ta
     dtype = settings.dtype
     if dtype == 'auto':
         dtype = 'int4' if file.is_4bit else 'bf16'
-    native = device == 'cpu' and native_library.is_available()
+    native = device == 'cpu' and _native_serves(config) and native_library.is_available()
     kv_element, hidden_element = _state_bytes(dtype, native)
     room = -(-settings.context_tokens // BLOCK_TOKENS) * BLOCK_TOKENS
     ring = _ring_positions(settings) * config.hidden_size * hidden_element
@@ -114,6 +115,13 @@ def _describe_fast(settings: TargetSettings, file: ModelFile, device: str) -> Ta
         kv_bytes=room * config.kv_bytes_per_token(kv_element) + ring,
         workspace_bytes=_pass_bytes(settings.prefill_chunk_tokens, config.vocab_size,
                                     config.hidden_size + config.intermediate_size))
+
+
+def _native_serves(config: DecoderConfig) -> bool:
+    """Whether the native decoder has kernels for these sizes (native/src/checks.cpp)."""
+    mixed = config.num_heads // config.num_kv_heads * config.head_dim
+    return (config.hidden_size % 32 == config.intermediate_size % 32 == mixed % 32 == 0
+            and config.head_dim % 16 == 0 and config.head_dim <= 512)
 
 
 def _check_context(settings: TargetSettings, file: ModelFile) -> None:
@@ -154,6 +162,8 @@ def _describe_transformers(settings: TargetSettings, path: Path, config: HubConf
     if dtype not in _BYTES:
         raise ConfigError(f"target.dtype is '{dtype}'; the transformers backend has bf16 and "
                           'fp32')
+    if settings.deterministic:
+        raise ConfigError('target.deterministic is set; the transformers backend cannot keep it')
     if 0 < config.window < settings.context_tokens:
         raise UnsupportedModelError(
             f'{path}: attention slides over {config.window} positions, which cannot be rolled '

@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 from torch.nn import functional
 
+from memspec_ros.errors import UnsupportedModelError
 from memspec_ros.models.decoder_config import DecoderConfig
 from memspec_ros.models.matrices import GroupedMatrix, Matrix, quantise, stack
 
@@ -58,10 +59,16 @@ class Int4Linear:
     :param matrix: 4-bit codes, minimum and scale per group; converted once, to rounding of the
         scales to bfloat16.
     :param bias: [out_features] or None.
+    :raises UnsupportedModelError: a shape that the kernels do not take.
     """
 
     def __init__(self, matrix: GroupedMatrix, bias: torch.Tensor | None,
                  device: torch.device) -> None:
+        rows, columns = matrix.shape
+        if rows % 16 or columns % 32:
+            raise UnsupportedModelError(
+                f'a matrix of {rows} x {columns} cannot be kept in 4 bits: rows must be a '
+                'multiple of 16, columns of 32; set target.dtype to bf16')
         self.bias = None if bias is None else bias.to(device, torch.bfloat16)
         self._group = matrix.group
         self._on_cuda = device.type == 'cuda'
@@ -92,7 +99,9 @@ class Int4Linear:
 def _pack_cuda(codes: torch.Tensor) -> torch.Tensor:
     """Pack codes [rows, columns] as ``aten::_weight_int4pack_mm`` takes them."""
     pairs = (codes[:, ::2] << 4 | codes[:, 1::2]).contiguous()
-    packed: torch.Tensor = torch.ops.aten._convert_weight_to_int4pack(pairs, 8)
+    # The kernel walks columns in inner tiles of 16, two, four or eight at a time.
+    tiles = next(tiles for tiles in (8, 4, 2) if codes.shape[1] % (16 * tiles) == 0)
+    packed: torch.Tensor = torch.ops.aten._convert_weight_to_int4pack(pairs, tiles)
     return packed
 
 

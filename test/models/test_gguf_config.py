@@ -35,6 +35,7 @@ def test_rope_scaling(path: Path) -> None:
 @pytest.mark.parametrize(('changes', 'error', 'message'), [
     ({'general.architecture': 'gemma3'}, UnsupportedModelError,
      "architecture is 'gemma3'; the fast decoder has llama and qwen2"),
+    ({'split.count': 3}, UnsupportedModelError, 'one of 3 files; join them first'),
     ({'llama.attention.sliding_window': 4096}, UnsupportedModelError, 'sliding_window is set'),
     ({'llama.rope.dimension_count': 8}, UnsupportedModelError, 'turns whole heads'),
     ({'llama.rope.scaling.type': 'yarn'}, UnsupportedModelError, "rope scaling is 'yarn'"),

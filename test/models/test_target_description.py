@@ -13,6 +13,7 @@ from memspec_ros.config import TargetSettings
 from memspec_ros.errors import ConfigError
 from memspec_ros.models import native_library
 from memspec_ros.models.gguf_file import GgufFile
+from memspec_ros.models.target import load_target
 from memspec_ros.models.target_description import TargetDescription, describe_target
 from memspec_ros.testing.model_files import write_folder, write_gguf
 from memspec_ros.testing.random_checkpoint import RandomCheckpoint, tiny_config
@@ -69,3 +70,15 @@ def test_a_context_beyond_the_models(gguf: Path) -> None:
     with pytest.raises(ConfigError, match=r'context_tokens is 4096; .*tiny\.gguf was trained for '
                                           '2048'):
         describe(gguf, context_tokens=4096)
+
+
+@pytest.mark.parametrize('sizes', [{'hidden_size': 48}, {'intermediate_size': 80},
+                                   {'head_dim': 8}, {'num_heads': 2}])
+def test_sizes_that_the_native_decoder_lacks(tmp_path: Path, sizes: dict[str, int]) -> None:
+    config = tiny_config(vocab_size=272, **sizes)
+    write_folder(tmp_path, RandomCheckpoint(config))
+    settings = TargetSettings(model=str(tmp_path), context_tokens=100, dtype='fp32',
+                              device='cpu', num_threads=1)
+    loaded = load_target(settings)
+    assert loaded.description.backend == 'torch'
+    assert loaded.target.extend([1, 2, 3], 1).shape == (1, 272)

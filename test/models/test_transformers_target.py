@@ -125,6 +125,11 @@ def test_fast_refuses_other_architectures(folder: Path) -> None:
         describe_target(TargetSettings(model=str(folder), backend='fast'))
 
 
+def test_deterministic_is_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match='deterministic is set; the transformers backend cannot'):
+        describe_target(TargetSettings(model=str(folder), deterministic=True))
+
+
 def test_4_bits_are_refused(folder: Path) -> None:
     with pytest.raises(ConfigError, match="dtype is 'int4'; the transformers backend has bf16"):
         describe_target(TargetSettings(model=str(folder), dtype='int4'))

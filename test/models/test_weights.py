@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from memspec_ros.errors import UnsupportedModelError
 from memspec_ros.models.checkpoint_forms import CheckpointInForm, weight_bytes
 from memspec_ros.models.decoder import Decoder
 from memspec_ros.models.matrices import DenseMatrix, GroupedMatrix, quantise
@@ -73,3 +74,10 @@ def test_a_4_bit_decoder_follows_its_float_twin() -> None:
               for decoder in (ours, twin)]
     error = (logits[0] - logits[1]).std() / logits[1].std()
     assert error < 0.03
+
+
+def test_shapes_that_4_bits_do_not_take() -> None:
+    with pytest.raises(UnsupportedModelError, match='8 x 64 cannot be kept in 4 bits: rows must'):
+        Int4Linear(random_grouped(8, 64), None, CPU)
+    with pytest.raises(UnsupportedModelError, match='columns must be a multiple of 32; set'):
+        quantise(DenseMatrix(data=torch.ones(16, 48)), num_bits=4, group=32)
