@@ -7,11 +7,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memspec_ros.config import Settings
+from memspec_ros.errors import MemSpecError, ModelNotFoundError
 from memspec_ros.models.draft_kinds import Surroundings
 from memspec_ros.models.draft_set import DraftSet
 from memspec_ros.models.model_reference import resolve
 from memspec_ros.models.pool import Pool, load_pool
-from memspec_ros.models.pool_files import openers
+from memspec_ros.models.pool_files import openers, unavailable_drafts
 from memspec_ros.models.target_description import TargetDescription, describe_target
 from memspec_ros.runtime.budget import Budget, Needs, make_budget
 from memspec_ros.runtime.memory import available
@@ -52,15 +53,17 @@ def survey(settings: Settings) -> Survey:
     """Read the headers of what the settings name and sum up what it takes.
 
     :raises ConfigError, ModelError: target or pool cannot serve; drafts that cannot are
-        listed as unavailable and take no part.
+        listed as unavailable and take no part. A target that is missing names all that is.
     """
-    target = describe_target(settings.target)
+    try:
+        target = describe_target(settings.target)
+    except ModelNotFoundError as error:
+        raise ModelNotFoundError('\n'.join((str(error), *_missing_drafts(settings)))) from error
     surroundings = Surroundings(
         form='fp32' if target.device == 'cpu' else 'bf16', device=target.device,
         context_tokens=settings.draft.context_tokens, vocab_size=target.vocab_size,
         hidden_size=target.hidden_size)
-    pool = load_pool(resolve(settings.draft.pool)).select(settings.draft.names) \
-        if settings.draft.pool else None
+    pool = _pool(settings)
     drafts = _draft_set(pool, surroundings)
     budget = make_budget(
         _needs(settings, target, drafts), available(target.device),
@@ -68,6 +71,21 @@ def survey(settings: Settings) -> Survey:
         draft_budget_bytes=int(settings.runtime.draft_budget_mb * MB))
     return Survey(target=target, pool=pool, drafts=drafts, surroundings=surroundings,
                   budget=budget)
+
+
+def _pool(settings: Settings) -> Pool | None:
+    if not settings.draft.pool:
+        return None
+    return load_pool(resolve(settings.draft.pool)).select(settings.draft.names)
+
+
+def _missing_drafts(settings: Settings) -> list[str]:
+    """Return what is wrong with the drafts, so that one message says all that has to be got."""
+    try:
+        pool = _pool(settings)
+    except MemSpecError as error:
+        return [str(error)]
+    return list(unavailable_drafts(pool).values()) if pool else []
 
 
 def _draft_set(pool: Pool | None, surroundings: Surroundings) -> DraftSet:
