@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -75,15 +76,13 @@ def draw(chart: Chart) -> bytes:
 
 def _figure(width_inches: float) -> Any:
     try:
-        from matplotlib.backends.backend_agg import (  # type: ignore[import-not-found,unused-ignore]
-            FigureCanvasAgg,
-        )
-        from matplotlib.figure import Figure  # type: ignore[import-not-found,unused-ignore]
+        canvas = importlib.import_module('matplotlib.backends.backend_agg').FigureCanvasAgg
+        make_figure = importlib.import_module('matplotlib.figure').Figure
     except ModuleNotFoundError as error:
         raise DependencyError('the report draws with matplotlib, which is not installed: '
                               'python3 -m pip install matplotlib') from error
-    figure = Figure(figsize=(width_inches, HEIGHT_INCHES), dpi=DPI, layout='constrained')
-    FigureCanvasAgg(figure)
+    figure = make_figure(figsize=(width_inches, HEIGHT_INCHES), dpi=DPI, layout='constrained')
+    canvas(figure)
     return figure
 
 
