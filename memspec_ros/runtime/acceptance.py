@@ -11,7 +11,7 @@ from memspec_ros.boundaries import IterationOutcome
 PRIOR_RATE = 0.6
 PRIOR_WEIGHT = 2.0
 DEPTH_WEIGHT = 4.0
-KEEP = 0.97
+KEEP = 0.98
 
 
 class AcceptanceEstimate:
@@ -22,14 +22,16 @@ class AcceptanceEstimate:
     until they have evidence of their own.
 
     :param max_depth: deepest proposal that is told apart.
-    :param prior: rate to start from and to return to.
+    :param prior: rate to start from and to return to; ``prior_weight`` is the number of judged
+        proposals that it counts as.
     """
 
     __slots__ = ('_accepted', '_judged', '_now', '_offered', '_proposed', 'prior',
-                 'prior_proposing')
+                 'prior_proposing', 'prior_weight')
 
     def __init__(self, max_depth: int, prior: float = PRIOR_RATE) -> None:
         self.prior = prior
+        self.prior_weight = PRIOR_WEIGHT
         self.prior_proposing = 1.0
         self._now = 0
         self._judged = [0.0] * max_depth
@@ -70,7 +72,7 @@ class AcceptanceEstimate:
     @property
     def rate(self) -> float:
         """a_1: how often the first proposal is right."""
-        return self._rate(0, self.prior, PRIOR_WEIGHT)
+        return self._rate(0, self.prior, self.prior_weight)
 
     @property
     def proposing(self) -> float:

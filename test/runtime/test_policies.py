@@ -184,7 +184,12 @@ def test_online_is_corrected_by_what_a_resident_draft_would_have_had_accepted():
         online.observe_catch_up('law', [False] * 8)
     plan = online.plan(context(1, resident=('law', 'code'), active='law'))
     assert plan.desired == 'code'
-    assert plan.catch_up == (*NAMES, 'ngram')
+
+
+def test_online_judges_the_drafts_that_come_close_and_the_ngram():
+    online = policy('memspec_online', scores=SCORES, cost_model=measured_costs(),
+                    rates={'law': 0.8, 'general': 0.3, 'code': 0.79})
+    assert online.plan(context(1, active='law')).catch_up == ('law', 'code', 'ngram')
 
 
 def test_online_frees_the_slot_of_a_draft_it_leaves():

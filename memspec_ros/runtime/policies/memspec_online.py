@@ -13,6 +13,8 @@ from memspec_ros.runtime.acceptance import PRIOR_RATE
 from memspec_ros.runtime.cost_model import CostModel
 from memspec_ros.runtime.plan import NGRAM_DRAFT, PLAIN_DRAFT, Plan, PlanContext, best_resident
 
+RANKED_WEIGHT, RATED_WEIGHT = 2.0, 12.0
+CLOSE = 0.05
 NGRAM_PRIOR_RATE = 0.5
 NGRAM_PRIOR_PROPOSING = 0.3
 
@@ -47,7 +49,7 @@ class MemSpecOnline:
                     working_set=tuple(ranked[:context.cache_capacity]),
                     awaited=self._awaited(ranking, context),
                     protected=best_resident(ranking, context),
-                    catch_up=tuple(name for name in names if name != PLAIN_DRAFT))
+                    catch_up=self._worth_judging(names, scores))
 
     def observe(self, outcome: IterationOutcome) -> None:
         """Learn nothing here: the controller tells the cost model, which holds the evidence."""
@@ -60,9 +62,12 @@ class MemSpecOnline:
         """Forget nothing here: the controller empties the cost model's evidence."""
 
     def _set_priors(self, context: PlanContext) -> None:
-        rates = prior_rates(self._predictor.predict(context.goal, context.recent_tokens))
+        prediction = self._predictor.predict(context.goal, context.recent_tokens)
+        rates = prior_rates(prediction)
+        weight = RANKED_WEIGHT if prediction.rates is None else RATED_WEIGHT
         for name in context.candidates:
-            self._cost_model.acceptance(name).prior = rates[name]
+            estimate = self._cost_model.acceptance(name)
+            estimate.prior, estimate.prior_weight = rates[name], weight
         if NGRAM_DRAFT in context.always_resident:
             ngram = self._cost_model.acceptance(NGRAM_DRAFT)
             ngram.prior, ngram.prior_proposing = NGRAM_PRIOR_RATE, NGRAM_PRIOR_PROPOSING
@@ -75,6 +80,13 @@ class MemSpecOnline:
         if draft not in (context.active, PLAIN_DRAFT):
             seconds += self._cost_model.catch_up_s(draft) / context.scheduling_interval
         return rate / seconds
+
+    def _worth_judging(self, names: Sequence[str], scores: Mapping[str, float]) -> tuple[str, ...]:
+        """Return the drafts whose catch-up could change the ranking (the n-gram's costs nothing).
+        """
+        least = (1.0 - CLOSE) * max(scores.values())
+        return tuple(name for name in names if name != PLAIN_DRAFT
+                     and (scores[name] >= least or name == NGRAM_DRAFT))
 
     def _awaited(self, ranking: Sequence[str], context: PlanContext) -> str:
         """Return d_0, awaited only where it would be run and nothing of the pool is resident."""
