@@ -190,9 +190,10 @@ class PoolTracer:
         rows = weights.pop('output_token_ids').long()
         embedding = self._target.weights.embedding
         tables = TargetTables.make(embedding, embedding, rows)
+        head = tables.rows @ weights['out']
 
         def judge(item: Conversation) -> Runs:
-            runs = feature_runs(weights, config, tables, item, steps=self._options.steps,
+            runs = feature_runs(weights, config, tables, head, item, steps=self._options.steps,
                                 end_ids=self._target.tokenizer.end_ids)
             return Runs(runs=runs, proposed=[])
         return judge

@@ -36,10 +36,11 @@ def output_of(item: Conversation, end_ids: frozenset[int]) -> tuple[tuple[int, .
 
 @torch.no_grad()
 def feature_runs(weights: Mapping[str, torch.Tensor], config: FeatureConfig,
-                 tables: TargetTables, item: Conversation, *, steps: int,
+                 tables: TargetTables, head: torch.Tensor, item: Conversation, *, steps: int,
                  end_ids: frozenset[int]) -> list[int]:
     """The accepted runs of a feature-conditioned draft, one per output position.
 
+    :param head: the borrowed rows times ``out``, [rows, width].
     :param steps: longest run looked for.
     """
     output, _ = output_of(item, end_ids)
@@ -47,15 +48,16 @@ def feature_runs(weights: Mapping[str, torch.Tensor], config: FeatureConfig,
     runs = [0] * len(output)
     if first + len(output) < 3 or not output:
         return runs
-    sequence = make_sequence(item, tables, num_soft=0)
+    # Attention sees no slot beyond the window, and a slot's key the one before it.
+    sequence = make_sequence(item, tables, num_soft=0, max_context=config.window + 1)
+    skipped = first + len(item.output_ids) - 2 - len(sequence)
     batch = make_batch([sequence], tables, [sequence.is_output])
-    unrolled = unroll(weights, config, batch, tables.rows @ weights['out'], tables.row_tokens,
-                      steps)
+    unrolled = unroll(weights, config, batch, head, tables.row_tokens, steps)
     for number, step in enumerate(unrolled):
         for slot in _right_slots(step, end_ids):
             # Slot s of the sequence holds token s + 1 and proposes token s + 2 (of step 1's
             # start: `number` slots earlier).
-            start = slot + 2 - number - first
+            start = skipped + slot + 2 - number - first
             if 0 <= start < len(runs) and runs[start] == number:
                 runs[start] += 1
     return runs
