@@ -11,6 +11,7 @@ from typing import Any
 
 from memspec_ros.bench.campaign import Campaign, fitting, in_turn, stop_signals, warm_up
 from memspec_ros.bench.details import load_warning
+from memspec_ros.bench.job import job_of
 from memspec_ros.bench.real_time import RealTimeBench
 from memspec_ros.bench.result_file import OtherLoad, command_line, read_json, write_json
 from memspec_ros.bench.strategies import NGRAM, PLAIN, STRATEGIES, Strategy, static_strategy
@@ -51,9 +52,7 @@ class DraftSpeeds:
                            for workload in workloads]
         self._tasks = list(in_turn(self._strategies(), self._workloads, options.num_runs,
                                    wanted=self._is_wanted))
-        self._campaign = Campaign(options.folder, {
-            'target_checksum': bench.assembly.target_checksum, 'drafts': list(bench.pool),
-            'max_tokens': bench.max_tokens, 'parameters': settings.as_parameters()})
+        self._campaign = Campaign(options.folder, job_of(bench, settings))
 
     def run(self) -> dict[str, Any]:
         """Measure what is missing and put tokens/s into the result file, beside what it has."""

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from memspec_ros.bench.campaign import Campaign, Task, fitting, in_turn, stop_signals, warm_up
 from memspec_ros.bench.details import details_of, result_of, table_lines
+from memspec_ros.bench.job import job_of
 from memspec_ros.bench.machine_profile import profile_of
 from memspec_ros.bench.real_time import RealTimeBench
 from memspec_ros.bench.record import GoalRecord
@@ -69,7 +70,8 @@ class Evaluation:
         self._tasks = list(in_turn(options.strategies, self._workloads, options.num_runs))
         self._about = dict(about)
         self._check_pool()
-        self._campaign = Campaign(options.folder, self._job())
+        self._campaign = Campaign(options.folder, job_of(
+            bench, settings, load_iterations=options.load_iterations))
         self._traces = TraceFile(options.folder / 'trace.safetensors', bench)
 
     def run(self) -> dict[str, Any]:
@@ -146,15 +148,6 @@ class Evaluation:
         write_json(self._options.folder / 'summary.json', document)
         write_json(self._options.result, document)
         return document
-
-    def _job(self) -> dict[str, Any]:
-        """Return what records depend on."""
-        parameters = replace(self._settings).as_parameters()
-        parameters['draft.load_bandwidth_mb_s'] = 'held' if self._options.load_iterations else \
-            parameters['draft.load_bandwidth_mb_s']
-        return {'target_checksum': self._bench.assembly.target_checksum,
-                'drafts': list(self._bench.pool), 'max_tokens': self._bench.max_tokens,
-                'load_iterations': self._options.load_iterations, 'parameters': parameters}
 
     def _config(self, regime: Regime | None, *, complete: bool) -> dict[str, Any]:
         runtime = self._settings.runtime

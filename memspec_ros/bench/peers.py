@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memspec_ros.bench.campaign import Campaign, Task, fitting, in_turn, stop_signals
+from memspec_ros.bench.job import job_of
 from memspec_ros.bench.peer_figures import figures_of, lines_of
 from memspec_ros.bench.peer_process import PeerAnswer, PeerOrder, PeerProcess, peak_rss_bytes
 from memspec_ros.bench.real_time import RealTimeBench
@@ -38,7 +39,7 @@ class PeerOptions:
     folder: Path
     result: Path
     model: str
-    num_prompts: int = 20
+    num_prompts: int = 5
     num_runs: int = 5
     llama_python: str = ''
     transformers_python: str = ''
@@ -98,11 +99,8 @@ class PeerComparison:
     def run(self) -> dict[str, Any]:
         """Open the peers, measure what is missing, and write the result."""
         options, bench = self._options, self._bench
-        campaign = Campaign(options.folder, {
-            'target_checksum': bench.assembly.target_checksum, 'drafts': list(bench.pool),
-            'max_tokens': bench.max_tokens, 'parameters': self._settings.as_parameters(),
-            'look_up_tokens': [options.llama_look_up_tokens,
-                               options.transformers_look_up_tokens]})
+        campaign = Campaign(options.folder, job_of(bench, self._settings, look_up_tokens=[
+            options.llama_look_up_tokens, options.transformers_look_up_tokens]))
         try:
             rows = list(self._rows())
             tasks = list(in_turn(rows, self._workloads, options.num_runs))

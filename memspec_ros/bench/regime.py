@@ -16,7 +16,9 @@ from memspec_ros.replay.profile import DeviceProfile
 from memspec_ros.runtime.plan import Plan
 
 PROBE_MB_S = 20.0
-NUM_LOADS = 3
+NUM_LOADS = 5
+MAX_CORRECTIONS = 4
+TOLERANCE = 0.03
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +56,24 @@ def hold_load_time(bench: RealTimeBench, keys: Sequence[GoalKey],
     if wanted_s <= natural_s:
         return Regime(iteration_s=iteration_s, plain_s=plain_s, natural_load_s=natural_s,
                       load_s=natural_s, load_bandwidth_mb_s=0.0)
-    bench.set_bandwidth(PROBE_MB_S)
-    bandwidth = PROBE_MB_S * measure_load_s(bench) / wanted_s
-    bench.set_bandwidth(bandwidth)
+    bandwidth, load_s = _cap_for(bench, wanted_s)
     return Regime(iteration_s=iteration_s, plain_s=plain_s, natural_load_s=natural_s,
-                  load_s=measure_load_s(bench), load_bandwidth_mb_s=bandwidth)
+                  load_s=load_s, load_bandwidth_mb_s=bandwidth)
+
+
+def _cap_for(bench: RealTimeBench, wanted_s: float) -> tuple[float, float]:
+    """Return the cap, MB/s, under which a load takes so long, and what it took."""
+    bandwidth = PROBE_MB_S
+    for _ in range(MAX_CORRECTIONS):
+        bench.set_bandwidth(bandwidth)
+        load_s = measure_load_s(bench)
+        if abs(load_s / wanted_s - 1.0) < TOLERANCE:
+            break
+        bandwidth *= load_s / wanted_s
+    else:
+        bench.set_bandwidth(bandwidth)
+        load_s = measure_load_s(bench)
+    return bandwidth, load_s
 
 
 def _iteration_s(bench: RealTimeBench, strategy: str, keys: Sequence[GoalKey]) -> float:

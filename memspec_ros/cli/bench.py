@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 REAL_TIME, DRAFTS, PEERS, REPLAY = 'regime_e', 'draft_matrix', 'peers', 'replay'
 RUNS = {REAL_TIME: 3, DRAFTS: 3, PEERS: 5}
-PROMPTS = {REAL_TIME: 100, DRAFTS: 100, PEERS: 20}
+PROMPTS = {REAL_TIME: 100, DRAFTS: 100, PEERS: 5}
 UNROLL = 7
 
 
@@ -53,7 +53,7 @@ def _add_work_arguments(group: argparse._ArgumentGroup) -> None:
                        help="which, in this order (default: the paper's five of a folder; with "
                        '--drafts and --peers robot too)')
     group.add_argument('--prompts', type=int, metavar='N',
-                       help='of each workload (default: 100; with --peers 20)')
+                       help='of each workload (default: 100; with --peers 5)')
     group.add_argument('--runs', type=int, metavar='N', help='(default: 3; with --peers 5)')
     group.add_argument('--max-tokens', type=int, default=128, metavar='N',
                        help='output tokens per prompt (default: %(default)s)')
