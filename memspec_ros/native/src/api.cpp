@@ -65,15 +65,13 @@ struct LinearJob
 
   void run(int thread) const
   {
-    int begin, end;
-    while (threads.claim(thread, 2, &begin, &end)) {
-      for (int panel = begin; panel < end; ++panel) {
-        if ((panel + 1) * kPanelRows > matrix.rows) {
-          run_tail(panel);
-        } else {
-          memspec::kernels().linear(
-            matrix, rows, width, panel, {output, matrix.rows, bias, false});
-        }
+    int panel;
+    while (threads.claim(thread, &panel)) {
+      if ((panel + 1) * kPanelRows > matrix.rows) {
+        run_tail(panel);
+      } else {
+        memspec::kernels().linear(
+          matrix, rows, width, panel, {output, matrix.rows, bias, false});
       }
     }
   }

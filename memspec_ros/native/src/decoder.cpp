@@ -86,20 +86,20 @@ void Decoder::run(int thread)
     pool_.barrier(num_panels(layer.down));
     add_linear(thread, layer.down, gated_.rows());
     const bool last = index + 1 == config_.num_layers;
-    pool_.barrier(!is_narrow() ? pass_.width : last ? num_panels(config_.head) : num_heads);
+    pool_.barrier(!is_narrow() ? pass_.width : last ? head_units() : num_heads);
   }
   finish(thread);
 }
 
 void Decoder::embed(int thread)
 {
-  int begin, end;
-  while (pool_.claim(thread, 1, &begin, &end)) {
+  int row;
+  while (pool_.claim(thread, &row)) {
     if (pass_.token_ids) {
-      unpack_row(config_.embedding, pass_.token_ids[begin], state(begin));
+      unpack_row(config_.embedding, pass_.token_ids[row], state(row));
     } else {
-      const float * row = pass_.embeddings + static_cast<size_t>(begin) * config_.hidden_size;
-      std::copy(row, row + config_.hidden_size, state(begin));
+      const float * given = pass_.embeddings + static_cast<size_t>(row) * config_.hidden_size;
+      std::copy(given, given + config_.hidden_size, state(row));
     }
   }
 }
@@ -117,11 +117,9 @@ Rows Decoder::normed(
     return rows;
   }
   const Rows rows = normed_.rows();
-  int begin, end;
-  while (pool_.claim(thread, 8, &begin, &end)) {
-    for (int row = begin; row < end; ++row) {
-      norm_row(rows, row, weight, coded && row >= first_coded);
-    }
+  int row;
+  while (pool_.claim(thread, &row)) {
+    norm_row(rows, row, weight, coded && row >= first_coded);
   }
   pool_.barrier(next_units);
   return rows;
@@ -139,9 +137,9 @@ void Decoder::norm_row(const Rows & rows, int row, const float * weight, bool co
 
 void Decoder::project(int thread, const MsLayer & layer, int index, const Rows & rows)
 {
-  int begin, end;
-  while (pool_.claim(thread, 1, &begin, &end)) {
-    project_head(layer, index, rows, begin);
+  int unit;
+  while (pool_.claim(thread, &unit)) {
+    project_head(layer, index, rows, unit);
   }
 }
 
@@ -186,12 +184,10 @@ KvHead Decoder::kv_head_of(int layer, int kv_head) const
 
 void Decoder::add_linear(int thread, const MsMatrix & matrix, const Rows & rows)
 {
-  int begin, end;
-  while (pool_.claim(thread, 2, &begin, &end)) {
-    for (int panel = begin; panel < end; ++panel) {
-      kernels_->linear(
-        matrix, rows, pass_.width, panel, {state(0), config_.hidden_size, nullptr, true});
-    }
+  int panel;
+  while (pool_.claim(thread, &panel)) {
+    kernels_->linear(
+      matrix, rows, pass_.width, panel, {state(0), config_.hidden_size, nullptr, true});
   }
 }
 
@@ -199,17 +195,15 @@ void Decoder::add_linear(int thread, const MsMatrix & matrix, const Rows & rows)
 void Decoder::gate_up(int thread, const MsLayer & layer, const Rows & rows)
 {
   const Rows inner = gated_.rows();
-  int begin, end;
-  while (pool_.claim(thread, 2, &begin, &end)) {
-    for (int unit = begin; unit < end; ++unit) {
-      for (int panel = 2 * unit; panel < 2 * unit + 2; ++panel) {
-        kernels_->gated(
-          layer.gate, layer.up, rows, pass_.width, panel,
-          {inner.values, inner.stride, nullptr, false});
-      }
-      for (int row = 0; is_coded(layer.down) && row < pass_.width; ++row) {
-        kernels_->quantise(inner.from(row).at_column(unit * kCodeGroup), kCodeGroup);
-      }
+  int unit;
+  while (pool_.claim(thread, &unit)) {
+    for (int panel = 2 * unit; panel < 2 * unit + 2; ++panel) {
+      kernels_->gated(
+        layer.gate, layer.up, rows, pass_.width, panel,
+        {inner.values, inner.stride, nullptr, false});
+    }
+    for (int row = 0; is_coded(layer.down) && row < pass_.width; ++row) {
+      kernels_->quantise(inner.from(row).at_column(unit * kCodeGroup), kCodeGroup);
     }
   }
 }
@@ -219,7 +213,7 @@ void Decoder::finish(int thread)
   const int first = pass_.width - pass_.num_logits;
   const bool coded = pass_.num_logits > 0 && is_coded(config_.head);
   const Rows rows =
-    normed(thread, config_.final_norm, first, coded, num_panels(config_.head));
+    normed(thread, config_.final_norm, first, coded, head_units());
   if (thread == 0 && pass_.hidden) {
     for (int row = 0; row < pass_.width; ++row) {
       const float * values = rows.from(row).values;
@@ -233,36 +227,42 @@ void Decoder::finish(int thread)
   }
 }
 
-// Logits go to the caller's rows directly, but for a panel that hangs over their end.
 void Decoder::head_panels(int thread, const Rows & rows)
 {
   Scratch & scratch = scratch_[thread];
   std::fill_n(scratch.best.get(), pass_.num_logits, -INFINITY);
   std::fill_n(scratch.best_ids.get(), pass_.num_logits, 0);
-  const int vocab = config_.head.rows;
-  int begin, end;
-  while (pool_.claim(thread, 16, &begin, &end)) {
-    for (int panel = begin; panel < end; ++panel) {
-      const int first = panel * kPanelRows;
-      const int count = std::min(kPanelRows, vocab - first);
-      const bool direct = pass_.logits && count == kPanelRows;
-      const Output output = direct ? Output{pass_.logits, vocab, nullptr, false} :
-        Output{scratch.tile.get() - first, kPanelRows, nullptr, false};
-      kernels_->linear(config_.head, rows, pass_.num_logits, panel, output);
-      for (int row = 0; row < pass_.num_logits; ++row) {
-        const float * values = output.values + row * output.stride + first;
-        if (pass_.logits && !direct) {
-          std::copy(values, values + count, pass_.logits + row * ptrdiff_t{vocab} + first);
-        }
-        if (pass_.best_ids) {
-          keep_best(scratch, row, values, first, count);
-        }
-      }
+  int unit;
+  while (pool_.claim(thread, &unit)) {
+    const int end = std::min((unit + 1) * kHeadPanels, num_panels(config_.head));
+    for (int panel = unit * kHeadPanels; panel < end; ++panel) {
+      head_panel(scratch, rows, panel);
     }
   }
   pool_.barrier(0);
   if (thread == 0 && pass_.best_ids) {
     merge_best();
+  }
+}
+
+// Logits go to the caller's rows directly, but for a panel that hangs over their end.
+void Decoder::head_panel(Scratch & scratch, const Rows & rows, int panel)
+{
+  const int vocab = config_.head.rows;
+  const int first = panel * kPanelRows;
+  const int count = std::min(kPanelRows, vocab - first);
+  const bool direct = pass_.logits && count == kPanelRows;
+  const Output output = direct ? Output{pass_.logits, vocab, nullptr, false} :
+    Output{scratch.tile.get() - first, kPanelRows, nullptr, false};
+  kernels_->linear(config_.head, rows, pass_.num_logits, panel, output);
+  for (int row = 0; row < pass_.num_logits; ++row) {
+    const float * values = output.values + row * output.stride + first;
+    if (pass_.logits && !direct) {
+      std::copy(values, values + count, pass_.logits + row * ptrdiff_t{vocab} + first);
+    }
+    if (pass_.best_ids) {
+      keep_best(scratch, row, values, first, count);
+    }
   }
 }
 

@@ -24,6 +24,7 @@ namespace memspec
 // Rows up to which each thread norms all rows itself, and attention is shared by chunks.
 constexpr int kNarrow = 16;
 constexpr int kWideRows = 8;  // rows that one attention unit of a wide pass takes
+constexpr int kHeadPanels = 4;  // panels that one unit of the head takes
 
 // MS_OK, or what is wrong with a configuration.
 int32_t check_config(const MsDecoderConfig & config);
@@ -70,11 +71,13 @@ private:
   void gate_up(int thread, const MsLayer & layer, const Rows & rows);
   void finish(int thread);
   void head_panels(int thread, const Rows & rows);
+  void head_panel(Scratch & scratch, const Rows & rows, int panel);
   void keep_best(Scratch & scratch, int row, const float * values, int first_id, int count);
   void merge_best();
 
   int num_chunks() const {return (pass_.position + pass_.width + kChunk - 1) / kChunk;}
   int attend_units() const;
+  int head_units() const {return (num_panels(config_.head) + kHeadPanels - 1) / kHeadPanels;}
   bool is_narrow() const {return pass_.width <= kNarrow;}
   KvHead kv_head_of(int layer, int kv_head) const;
   float * state(int row) const {return states_.get() + static_cast<size_t>(row) * config_.hidden_size;}

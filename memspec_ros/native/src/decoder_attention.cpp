@@ -21,8 +21,8 @@ int Decoder::attend_units() const
 void Decoder::attend(int thread, int index, bool coded)
 {
   const int parts = attend_units() / config_.num_kv_heads;
-  int unit, end;
-  while (pool_.claim(thread, 1, &unit, &end)) {
+  int unit;
+  while (pool_.claim(thread, &unit)) {
     const int kv_head = unit / parts;
     if (is_narrow()) {
       attend_chunk(thread, index, kv_head, unit % parts);

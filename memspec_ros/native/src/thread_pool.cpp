@@ -75,20 +75,34 @@ bool ThreadPool::run(Job job, void * context, int units)
   return true;
 }
 
-bool ThreadPool::claim(int thread, int grain, int * begin, int * end)
+bool ThreadPool::claim(int thread, int * unit)
 {
-  for (int i = 0; i < num_threads_; ++i) {
-    Share & share = shares_[(thread + i) % num_threads_];
-    if (share.next.load(std::memory_order_relaxed) >= share.end) {
-      continue;
-    }
-    *begin = share.next.fetch_add(grain, std::memory_order_relaxed);
-    if (*begin < share.end) {
-      *end = *begin + grain < share.end ? *begin + grain : share.end;
+  if (take(shares_[thread], false, unit)) {
+    return true;
+  }
+  for (int i = 1; i < num_threads_; ++i) {
+    if (take(shares_[(thread + i) % num_threads_], true, unit)) {
       return true;
     }
   }
   return false;
+}
+
+bool ThreadPool::take(Share & share, bool from_end, int * unit)
+{
+  uint64_t range = share.range.load(std::memory_order_relaxed);
+  while (true) {
+    const uint32_t begin = static_cast<uint32_t>(range);
+    const uint32_t end = static_cast<uint32_t>(range >> 32);
+    if (begin >= end) {
+      return false;
+    }
+    *unit = static_cast<int>(from_end ? end - 1 : begin);
+    const uint64_t left = from_end ? range - (uint64_t{1} << 32) : range + 1;
+    if (share.range.compare_exchange_weak(range, left, std::memory_order_relaxed)) {
+      return true;
+    }
+  }
 }
 
 void ThreadPool::barrier(int units)
@@ -112,11 +126,11 @@ void ThreadPool::barrier(int units)
 
 void ThreadPool::share_out(int units)
 {
+  const uint64_t all = static_cast<uint64_t>(units);
   for (int thread = 0; thread < num_threads_; ++thread) {
-    const int64_t all = units;
-    shares_[thread].next.store(
-      static_cast<int>(all * thread / num_threads_), std::memory_order_relaxed);
-    shares_[thread].end = static_cast<int>(all * (thread + 1) / num_threads_);
+    const uint64_t begin = all * thread / num_threads_;
+    const uint64_t end = all * (thread + 1) / num_threads_;
+    shares_[thread].range.store(begin | end << 32, std::memory_order_relaxed);
   }
 }
 

@@ -38,19 +38,21 @@ public:
   // False when another call has the pool.
   bool run(Job job, void * context, int units);
 
-  // Take the next `grain` or fewer units of this stage; false when none are left. Each thread
-  // has its own contiguous share and helps the others when it is through with it.
-  bool claim(int thread, int grain, int * begin, int * end);
+  // Take the next unit of this stage; false when none are left. Each thread has its own
+  // contiguous share, and takes from the ends of the others' when it is through with it.
+  bool claim(int thread, int * unit);
 
   // Wait until all threads are here; the next stage then has `units` units.
   void barrier(int units);
 
 private:
+  // Units [begin, end) in one word: begin in the low, end in the high half.
   struct alignas(64) Share
   {
-    std::atomic<int> next{0};
-    int end = 0;
+    std::atomic<uint64_t> range{0};
   };
+
+  bool take(Share & share, bool from_end, int * unit);
 
   void work(int thread);
   bool wait_for_job(uint32_t seen);
