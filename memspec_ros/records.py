@@ -160,7 +160,8 @@ class Result:
     """How a goal ended. ``decode_s`` and ``tokens_per_second`` leave prompt processing out.
 
     ``completion_tokens`` counts the tokens emitted (the end token is not one of them);
-    ``drafted`` and ``accepted`` count draft tokens proposed and committed. ``seed_used`` is 0 when greedy.
+    ``drafted`` and ``accepted`` count draft tokens proposed and committed. ``seed_used`` is 0
+    when greedy.
     """
 
     text: str = ''
