@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The launch files, run for real by launch_pytest against the installed package."""
 
+import gc
 import importlib.util
 import os
 import sys
@@ -23,6 +24,10 @@ from memspec_ros.client import connect
 from memspec_ros.errors import ErrorCode
 from memspec_ros.records import Request
 
+# launch itself leaves the transport of a killed process to the garbage collector.
+pytestmark = pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning',
+                                        'ignore:unclosed transport:ResourceWarning')
+
 JETSONS = ('orin_nano', 'agx_orin')
 DRAFTS = ('general', 'code', 'math', 'law', 'medical')
 
@@ -38,6 +43,7 @@ def machine(tmp_path_factory):
         if 'AMENT_PREFIX_PATH' not in os.environ:
             patch.setenv('AMENT_PREFIX_PATH', str(prefix.parent))
         yield
+    gc.collect()
 
 
 @pytest.fixture
