@@ -17,8 +17,8 @@ HEADER = re.compile(r'Copyright 2026 The memspec_ros authors.{0,8}\n.{0,8}'
                     r'SPDX-License-Identifier: Apache-2\.0')
 WITH_HEADER = {'.py', '.yaml', '.cmake', '.sh', '.action', '.msg', '.srv', '.xml', '.cpp', '.hpp',
                '.h', ''}
-# The licence itself, and files of one line or of a format without comments.
-WITHOUT_HEADER = {'LICENSE', '.gitignore', 'COLCON_IGNORE', 'py.typed'}
+# The licence itself, files of one line, and those that a command writes (`memspec pool add`).
+WITHOUT_HEADER = {'LICENSE', '.gitignore', 'COLCON_IGNORE', 'py.typed', 'pool.yaml'}
 
 
 def read(name):
