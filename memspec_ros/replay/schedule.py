@@ -84,7 +84,7 @@ class Schedule:
 
     def start_state(self, start: Sequence[str]) -> State:
         """Return the state in which decoding begins: d_0 resident, the others on their way."""
-        return State(0, frozenset(start[:1]), self._queued((), start[1:]), start[0])
+        return State(0, frozenset(start[:1]), self._queued((), start[1:]), '')
 
     def _search(self, starts: Sequence[State]) -> tuple[State, float]:
         """Find the schedule of the least time (A*); note its steps, return its start and time.

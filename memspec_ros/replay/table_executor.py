@@ -45,10 +45,14 @@ class TableExecutor:
     def catch_up(self, draft: str) -> Sequence[bool]:
         """Judge a resident draft's first proposals since it last caught up."""
         position = self._context.position
+        self._clock.advance(self._profile.missed_s(draft, self._num_missed(draft, position)))
         start = self._caught_up.get(draft, 0)
         self._caught_up[draft] = position
-        self._clock.advance(self._profile.missed_s(draft, position - start))
         return [run > 0 for run in self._table.runs[draft][start:position]]
+
+    def _num_missed(self, draft: str, position: int) -> int:
+        """Return how many tokens a draft has not seen: those of the prompt too at first."""
+        return position - self._caught_up.get(draft, -self._context.prompt_length)
 
     def _take_time(self, draft: str, num_drafted: int,
                    position: int) -> tuple[float, float, float]:
@@ -58,10 +62,10 @@ class TableExecutor:
         target_s = slowdown * profile.target_s[num_drafted + 1]
         draft_s = slowdown * num_drafted * profile.step_s(draft) if num_drafted else 0.0
         if num_drafted and draft != self._last_draft:
-            draft_s += profile.missed_s(draft, position - self._caught_up.get(draft, 0))
+            draft_s += profile.missed_s(draft, self._num_missed(draft, position))
+        self._last_draft = draft if num_drafted else ''
         if num_drafted:
             self._caught_up[draft] = position
-            self._last_draft = draft
         total_s = draft_s + target_s + slowdown * profile.overhead_s
         self._clock.advance(total_s)
         return draft_s, target_s, total_s

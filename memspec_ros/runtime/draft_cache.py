@@ -153,8 +153,8 @@ class DraftCache:
         self._scores = plan.scores
         wanted = [name for name in plan.working_set if name in self.candidates]
         self._working_set = tuple(wanted[:self._capacity])
-        protected = NONE_PROTECTED if plan.awaited else \
-            frozenset((plan.protected or self._active,))
+        spared = self._active if plan.protected is None else plan.protected
+        protected = NONE_PROTECTED if plan.awaited else frozenset((spared,))
         missing = [name for name in self._working_set if not self._prefetch(name, protected)]
         if missing:
             self._cancel_abandoned(len(missing))

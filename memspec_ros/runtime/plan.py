@@ -53,8 +53,8 @@ class Plan:
     :param scores: a score per ranked draft; the draft cache evicts in ascending order.
     :param working_set: drafts to have resident, most wanted first; at most K are heeded.
     :param awaited: decoding stops until this draft is resident: d_0, and what MAB-Sync picks.
-    :param protected: the resident draft that is not to be evicted for the working set; '' is the
-        active one (the paper's rule). A policy that knows it will go on with another may free
+    :param protected: the draft that is not to be evicted for the working set; None is the active
+        one (the paper's rule). A policy that knows it will go on with another may free
         the active one's slot an interval earlier.
     :param catch_up: resident drafts that are judged on the interval's tokens when it ends.
     """
@@ -63,7 +63,7 @@ class Plan:
     scores: Mapping[str, float]
     working_set: tuple[str, ...] = ()
     awaited: str = ''
-    protected: str = ''
+    protected: str | None = None
     catch_up: tuple[str, ...] = ()
 
     @property

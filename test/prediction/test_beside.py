@@ -75,8 +75,16 @@ def test_a_late_answer_for_another_goal_is_dropped(beside, gated):
     gated.gate.clear()
     beside.predict(first, 64)
     assert gated.entered.acquire(timeout=LIMIT_S)
-    threading.Timer(0.0, gated.gate.set).start()
+
+    def open_once_asked():
+        with beside._changed:
+            assert beside._changed.wait_for(lambda: beside._goal == 2, LIMIT_S)
+        gated.gate.set()
+
+    opener = threading.Thread(target=open_once_asked)
+    opener.start()
     assert beside.predict(second, 64).scores['code'] == 7.0
+    opener.join(LIMIT_S)
 
 
 def test_what_the_predictor_raises_reaches_who_asked(beside, gated):

@@ -17,6 +17,7 @@ from memspec_ros.replay.goal_table import GoalTable
 from memspec_ros.replay.oracle import OracleDynamic, best_static_draft
 from memspec_ros.replay.profile import DeviceProfile
 from memspec_ros.replay.replay import Replay
+from memspec_ros.replay.schedule import Schedule
 from memspec_ros.runtime.plan import Plan, PoolDraft
 from memspec_ros.testing.scripted_model import ScriptedContext
 
@@ -81,7 +82,7 @@ def plans(point, capacity):
         for active in (wanted[:1] if point == 0 else (*NAMES, '')):
             ranking = (active, *(name for name in (*NAMES, '') if name != active))
             yield Plan(ranking=ranking, working_set=wanted, awaited='' if point else wanted[0],
-                       protected=active if point else '',
+                       protected=active if point else None,
                        scores={name: -place for place, name in enumerate(ranking)})
 
 
@@ -117,6 +118,20 @@ def test_oracle_dynamic_is_best_at_another_capacity():
     table, settings = table_of(2), replace(SETTINGS, cache_capacity=3)
     assert oracle_s(table, settings=settings) == pytest.approx(
         brute_force_s(table, settings, PROFILE))
+
+
+@pytest.mark.parametrize('change', [
+    {}, {'load_s': {'': 0.110}}, {'load_slowdown': 1.3}, {'load_s': {'': 0.050, 'math': 0.2}}])
+@pytest.mark.parametrize('capacity', [2, 3])
+@pytest.mark.parametrize('seed', range(3))
+def test_what_the_schedule_promises_the_controller_keeps(seed, capacity, change):
+    """Were a step not allowed, or a load forgotten, the replayed time would be another."""
+    table, profile = table_of(seed, num_tokens=120, rate=0.4, phases=9), replace(PROFILE, **change)
+    settings = replace(SETTINGS, cache_capacity=capacity)
+    schedule = Schedule(table, profile, drafts=NAMES, always_resident=('',), draft_length=3,
+                        cache_capacity=capacity, scheduling_interval=2)
+    promised_s = schedule.remaining_s([schedule.start_state(schedule.best_start())])
+    assert oracle_s(table, settings=settings, profile=profile) == pytest.approx(promised_s)
 
 
 @pytest.mark.parametrize('policy', ['general_static', 'oracle_static', 'mab_async', 'memspec',

@@ -103,6 +103,15 @@ def test_a_plan_may_protect_the_draft_that_runs_next_in_place_of_the_active_one(
     assert cache.resident == {'math'}
 
 
+def test_a_draft_of_the_working_set_makes_no_room_for_another_of_it():
+    loader, cache = make_cache()
+    make_resident(loader, cache, 'code', 'math')
+    cache.activate('code')
+    cache.update(plan_for('law', 'math'))
+    assert cache.resident == {'code', 'math'}
+    assert loader.started == ['code', 'math']
+
+
 def test_no_draft_is_evicted_in_vain():
     """With the other slot loading there is a victim; with both protected there is none."""
     loader, cache = make_cache()
