@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from memspec_ros.bench.calibration import calibrate, measure_catch_up
 from memspec_ros.bench.campaign import Campaign, Task, fitting, in_turn, stop_signals, warm_up
 from memspec_ros.bench.details import details_of, result_of, table_lines
 from memspec_ros.bench.job import job_of
@@ -28,6 +29,7 @@ from memspec_ros.replay.profile import DeviceProfile
 from memspec_ros.training.progress import Progress
 
 NUM_PROBE_GOALS = 5
+MIN_SWAPPED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +66,12 @@ class Evaluation:
         self._options = options
         self._load = OtherLoad()
         self._stall: dict[str, float] = {}
+        self._catch_up_s: tuple[float, float] | None = None
         chosen = [fitting(workload, bench, options.num_prompts) for workload in workloads]
         self._workloads = [workload for workload, _ in chosen]
         self._left_out = {workload.name: number for workload, number in chosen if number}
         self._tasks = list(in_turn(options.strategies, self._workloads, options.num_runs))
+        self._keys = list(dict.fromkeys(task.key for task in self._tasks if task.key.run == 0))
         self._about = dict(about)
         self._check_pool()
         self._campaign = Campaign(options.folder, job_of(
@@ -80,7 +84,7 @@ class Evaluation:
             if any(task.strategy.needs_table for task in self._tasks):
                 self._trace()
             regime = self._hold_load_time() if self._bench.pool else None
-            profile = measured_profile(self._bench, regime, prediction_s=0.0) if regime else None
+            profile = self._calibrate(regime) if regime else None
             warm_up(self._bench, self._tasks)
             try:
                 self._campaign.run(self._tasks, lambda task: self._measure(task, profile),
@@ -97,11 +101,12 @@ class Evaluation:
         if need_pool and not self._bench.pool:
             raise ConfigError(f'the pool has no drafts, which {", ".join(need_pool)} need: set '
                               'draft.pool, or measure --strategies plain,ngram')
+        if self._options.stall and len(self._bench.pool) < MIN_SWAPPED:
+            raise ConfigError(f'--stall swaps {MIN_SWAPPED} drafts at the least; the pool has '
+                              f'{len(self._bench.pool)}')
 
     def _trace(self) -> None:
-        keys = [task.key for task in self._tasks if task.key.run == 0]
-        missing = list({(key.workload, key.prompt.id): key for key in keys
-                        if not self._traces.has(key)}.values())
+        missing = [key for key in self._keys if not self._traces.has(key)]
         with Progress(len(missing), 'trace', unit='goals') as progress:
             try:
                 for key in missing:
@@ -122,12 +127,18 @@ class Evaluation:
         if known := read_json(path):
             self._bench.set_bandwidth(known['load_bandwidth_mb_s'])
             return Regime(**known)
-        keys = [task.key for task in self._tasks if task.key.run == 0]
-        step = max(1, len(keys) // NUM_PROBE_GOALS)
-        regime = hold_load_time(self._bench, keys[::step][:NUM_PROBE_GOALS],
+        step = max(1, len(self._keys) // NUM_PROBE_GOALS)
+        regime = hold_load_time(self._bench, self._keys[::step][:NUM_PROBE_GOALS],
                                 self._options.load_iterations)
         write_json(path, asdict(regime))
         return regime
+
+    def _calibrate(self, regime: Regime) -> DeviceProfile:
+        """Return this machine's profile, for the oracles to plan with."""
+        records = calibrate(self._bench, self._keys)
+        self._catch_up_s = measure_catch_up(self._bench, self._keys[0],
+                                            self._settings.draft.context_tokens)
+        return profile_of(measured_profile(self._bench, regime, prediction_s=0.0), records)
 
     def _measure(self, task: Task, profile: DeviceProfile | None) -> GoalRecord:
         table = self._traces.table(task.key) if task.strategy.needs_table else None
@@ -139,7 +150,9 @@ class Evaluation:
         profile = None
         if regime:
             profile = profile_of(measured_profile(self._bench, regime, prediction_s=0.0), records)
-            profile.save(self._options.folder / 'profile.json')
+            replace(profile, catch_up_s=self._catch_up_s or profile.catch_up_s,
+                    context_tokens=self._settings.draft.context_tokens).save(
+                        self._options.folder / 'profile.json')
         complete = len(records) == len(self._tasks)
         document = result_of(summary, config=self._config(regime, complete=complete),
                              command=command_line(),

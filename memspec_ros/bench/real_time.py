@@ -20,6 +20,7 @@ from memspec_ros.bench.strategies import (
     Strategy,
 )
 from memspec_ros.bench.workloads import BenchPrompt
+from memspec_ros.boundaries import Draft
 from memspec_ros.config import Settings
 from memspec_ros.errors import ConfigError, MemSpecError
 from memspec_ros.records import FinishReason, Request, Result
@@ -134,12 +135,8 @@ class RealTimeBench:
 
     def trace(self, key: GoalKey) -> TracedGoal:
         """Decode a goal plainly and ask every draft at every position of its answer."""
-        self._choose(STRATEGIES[PLAIN], None, None)
-        self._forget()
-        prepared = self._prepare(key.prompt, self.trace_tokens)
-        result = self._generate(prepared, key.prompt)
-        tokens = [*prepared.prompt_ids, *result.token_ids]
-        traced = [self._trace_with(draft, tokens, len(prepared.prompt_ids), result, key)
+        tokens, prompt_length, result = self.decode_plainly(key)
+        traced = [self._trace_with(draft, tokens, prompt_length, result, key)
                   for draft in (*self.pool, *self._always_resident())]
         return TracedGoal(**{
             **vars(traced[0]),
@@ -159,17 +156,34 @@ class RealTimeBench:
         """Stop the loader thread."""
         self._runtime.close()
 
-    def _trace_with(self, draft: str, tokens: Sequence[int], prompt_length: int, result: Result,
-                    key: GoalKey) -> TracedGoal:
-        """Bring one draft in, so that K need not hold the pool, and trace with it."""
+    def bring_in(self, draft: str) -> Draft:
+        """Make a draft resident, so that K need not hold the pool.
+
+        :raises ConfigError: it cannot be loaded.
+        """
         cache = self.assembly.draft_cache
         if draft in self.pool:
             cache.update(Plan(ranking=(draft,), scores={draft: 1.0}, working_set=(draft,),
                               awaited=draft))
             if not cache.wait_for(draft):
-                raise ConfigError(f"draft '{draft}' cannot be loaded, so it cannot be traced")
+                raise ConfigError(f"draft '{draft}' cannot be loaded")
+        return self.assembly.drafts[draft]
+
+    def decode_plainly(self, key: GoalKey) -> tuple[list[int], int, Result]:
+        """Return the tokens of prompt and answer, the prompt's length, and the result.
+
+        The target's KV cache and hidden states are theirs.
+        """
+        self._choose(STRATEGIES[PLAIN], None, None)
+        self._forget()
+        prepared = self._prepare(key.prompt, self.trace_tokens)
+        result = self._generate(prepared, key.prompt)
+        return [*prepared.prompt_ids, *result.token_ids], len(prepared.prompt_ids), result
+
+    def _trace_with(self, draft: str, tokens: Sequence[int], prompt_length: int, result: Result,
+                    key: GoalKey) -> TracedGoal:
         return trace_goal(tokens, prompt_length, target=self.assembly.target, id=key.prompt.id,
-                          drafts={draft: self.assembly.drafts[draft]}, domain=key.workload,
+                          drafts={draft: self.bring_in(draft)}, domain=key.workload,
                           max_draft_length=self.unroll,
                           ended=result.finish_reason is FinishReason.STOP)
 

@@ -38,12 +38,12 @@ class SwapStall:
     @property
     def longest_over_median(self) -> float:
         """The longest iteration during a load over the median without."""
-        return self.loading_longest_s / self.quiet_median_s
+        return self.loading_longest_s / self.quiet_median_s if self.quiet_median_s else 0.0
 
     @property
     def slowdown(self) -> float:
         """Median during loads over the median without."""
-        return self.loading_median_s / self.quiet_median_s
+        return self.loading_median_s / self.quiet_median_s if self.quiet_median_s else 0.0
 
 
 class SwapEveryInterval:
@@ -101,9 +101,13 @@ class IterationTimer:
         """Return the figures."""
         return SwapStall(
             num_quiet=len(self.quiet), num_loading=len(self.loading), num_loads=num_loads,
-            quiet_median_s=statistics.median(self.quiet), quiet_longest_s=max(self.quiet),
-            loading_median_s=statistics.median(self.loading),
-            loading_longest_s=max(self.loading))
+            quiet_median_s=_median(self.quiet), quiet_longest_s=max(self.quiet, default=0.0),
+            loading_median_s=_median(self.loading),
+            loading_longest_s=max(self.loading, default=0.0))
+
+
+def _median(seconds: Sequence[float]) -> float:
+    return statistics.median(seconds) if seconds else 0.0
 
 
 def measure_swap_stall(bench: RealTimeBench, prompts: Sequence[BenchPrompt]) -> SwapStall:
