@@ -24,10 +24,14 @@ class GatedPredictor:
         self.gate.set()
         self.entered = threading.Semaphore(0)
         self.failure = None
+        self.held = None
+        self.next_gate = None
 
     def predict(self, context, recent_tokens):
         self.entered.release()
         assert self.gate.wait(LIMIT_S)
+        if self.held is not None and len(context.tokens) == len(self.held):
+            assert self.next_gate.wait(LIMIT_S)
         if self.failure:
             raise self.failure
         return Prediction(scores={'code': float(len(context.tokens)), 'T': recent_tokens})
@@ -76,15 +80,23 @@ def test_a_late_answer_for_another_goal_is_dropped(beside, gated):
     beside.predict(first, 64)
     assert gated.entered.acquire(timeout=LIMIT_S)
 
-    def open_once_asked():
+    after_the_late_one = []
+
+    def answer_late_then_in_time():
         with beside._changed:
             assert beside._changed.wait_for(lambda: beside._goal == 2, LIMIT_S)
         gated.gate.set()
+        assert gated.entered.acquire(timeout=LIMIT_S)
+        with beside._changed:
+            after_the_late_one.append(beside._answer)
+        gated.next_gate.set()
 
-    opener = threading.Thread(target=open_once_asked)
-    opener.start()
+    gated.next_gate, gated.held = threading.Event(), second.tokens
+    helper = threading.Thread(target=answer_late_then_in_time)
+    helper.start()
     assert beside.predict(second, 64).scores['code'] == 7.0
-    opener.join(LIMIT_S)
+    helper.join(LIMIT_S)
+    assert after_the_late_one == [None]
 
 
 def test_what_the_predictor_raises_reaches_who_asked(beside, gated):
