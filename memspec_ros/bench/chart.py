@@ -143,6 +143,7 @@ def _stacked(axis: Any, chart: Chart) -> None:
         bottom = {column: low + height for (column, low), height
                   in zip(bottom.items(), heights, strict=True)}
     _fill_up(axis, chart, columns, bottom)
+    axis.set_ylim(0.0, 1.06 * max([*bottom.values(), *chart.totals.values()], default=1.0))
     axis.set_xticks(range(len(columns)), [f'{name}\n(paper)' if paper else name
                                           for name, paper in columns])
 

@@ -79,9 +79,10 @@ def throughput(regime: Document) -> str:
 def hardware(config: Document) -> str:
     """Return table 1."""
     machine, versions = config.get('machine', {}), config.get('versions', {})
-    ours = {'Platform': machine.get('device', ABSENT), 'GPU': machine.get('gpu', 'none'),
+    ours = {'Platform': config.get('platform', ABSENT), 'GPU': machine.get('gpu', 'none'),
             'CPU': f'{machine.get("num_cpus", "?")} x {machine.get("cpu", "?")} '
-            f'({machine.get("cpu_capability", "?")})'}
+            f'({machine.get("cpu_capability", "?")})',
+            'Memory': f'{config["memory_gb"]:.1f} GB' if 'memory_gb' in config else ABSENT}
     rows = [(name, str(ours.get(name, ABSENT)), text)
             for name, text in paper.document()['hardware'].items()]
     rows.append(('Software', ', '.join(f'{name} {version}' for name, version in versions.items()

@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import platform
 import shutil
 import sys
 import time
@@ -171,8 +172,14 @@ def _about(args: argparse.Namespace, settings: Settings) -> dict[str, Any]:
     """Return what every result says of the machine and the workloads."""
     return {'machine': machine.device(settings.target.device), 'versions': machine.versions(),
             'num_threads': settings.target.num_threads or len(os.sched_getaffinity(0)),
+            'platform': platform.platform(), 'memory_gb': memory_bytes() / 1e9,
             'workloads': list(args.workloads), 'seed': args.seed,
             'opened_s': getattr(args, 'opened_s', None)}
+
+
+def memory_bytes() -> int:
+    """Return the machine's memory."""
+    return os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')
 
 
 def _workloads(args: argparse.Namespace) -> list[Any]:

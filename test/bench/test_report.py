@@ -40,8 +40,9 @@ def regime():
         'shares': shares, 'committed_per_iteration': {
             name: {workload: rate / 60 for workload, rate in row.items()}
             for name, row in rows.items()},
-        'config': {'complete': True, 'draft_length': 3, 'versions': {'torch': '2', 'rclpy':
-                   'absent'}, 'machine': {'device': 'cpu', 'cpu': 'Some <CPU>', 'num_cpus': 2}},
+        'config': {'complete': True, 'platform': 'Linux', 'memory_gb': 24.75, 'draft_length': 3,
+                   'versions': {'torch': '2', 'rclpy': 'absent'},
+                   'machine': {'device': 'cpu', 'cpu': 'Some <CPU>', 'num_cpus': 2}},
         'details': {
             'over_general_static': {name: rate / 100 for name, rate in RATES.items()},
             'over_plain': {name: rate / 80 for name, rate in RATES.items()},
@@ -103,7 +104,7 @@ def test_all_figures_and_tables_are_in_one_file(results, capsys):
     for number in (1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12):
         assert f'alt="figure {number}: ' in page
     for text in ('Table 1', 'Table 2', 'memspec bench --runs 1', '0.716', '0.800', '1.588',
-                 'Some &lt;CPU&gt;', 'no &lt;model&gt;', 'memspec bench --peers'):
+                 'Some &lt;CPU&gt;', '24.8 GB', 'no &lt;model&gt;', 'memspec bench --peers'):
         assert text in page
     assert 'src="http' not in page
     images = sorted((results / 'report').glob('*.png'))
