@@ -245,6 +245,19 @@ void gated_tile(
   }
 }
 
+// Call tile(M, row) for the last num_rows rows, at most kMost.
+template<int kMost, class Tile>
+inline void in_one_tile(int num_rows, int row, const Tile & tile)
+{
+  if constexpr (kMost > 0) {
+    if (num_rows == kMost) {
+      tile(Size<kMost>(), row);
+    } else {
+      in_one_tile<kMost - 1>(num_rows, row, tile);
+    }
+  }
+}
+
 // Call tile(M, row) for rows 0 to num_rows, in tiles of kMost rows and a last one of fewer.
 template<int kMost, class Tile>
 inline void in_tiles(int num_rows, const Tile & tile)
@@ -253,16 +266,7 @@ inline void in_tiles(int num_rows, const Tile & tile)
   for (; row + kMost <= num_rows; row += kMost) {
     tile(Size<kMost>(), row);
   }
-  switch (num_rows - row) {
-    case 1: return tile(Size<1>(), row);
-    case 2: return tile(Size<2>(), row);
-    case 3: return tile(Size<3>(), row);
-    case 4: return tile(Size<4>(), row);
-    case 5: return tile(Size<5>(), row);
-    case 6: return tile(Size<6>(), row);
-    case 7: return tile(Size<7>(), row);
-    default: return;
-  }
+  in_one_tile<kMost - 1>(num_rows - row, row, tile);
 }
 
 }  // namespace

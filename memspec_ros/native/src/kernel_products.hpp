@@ -34,9 +34,10 @@ void linear(
     return linear_wide(matrix, rows, num_rows, panel, output);
   }
 #endif
-  in_tiles<8>(num_rows, [&](auto size, int row) {
+  const auto tile = [&](auto size, int row) {
       linear_tile<decltype(size)::value>(matrix, rows, row, panel, output);
-    });
+    };
+  is_coded(matrix) ? in_tiles<8>(num_rows, tile) : in_tiles<Simd::kDenseRows>(num_rows, tile);
 }
 
 void gated(
@@ -48,9 +49,10 @@ void gated(
     return gated_wide(gate, up, rows, num_rows, panel, output);
   }
 #endif
-  in_tiles<8>(num_rows, [&](auto size, int row) {
+  const auto tile = [&](auto size, int row) {
       gated_tile<decltype(size)::value>(gate, up, rows, row, panel, output);
-    });
+    };
+  is_coded(gate) ? in_tiles<8>(num_rows, tile) : in_tiles<Simd::kDenseRows>(num_rows, tile);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ struct Simd
 {
   static constexpr int kLanes = 8;
   static constexpr int kVectors = kPanelRows / kLanes;
+  static constexpr int kDenseRows = 6;  // whose float sums fit the registers
   using F = __m256;
   using I = __m256i;
 

@@ -22,6 +22,7 @@ struct Simd
 {
   static constexpr int kLanes = 16;
   static constexpr int kVectors = kPanelRows / kLanes;
+  static constexpr int kDenseRows = 8;  // whose float sums fit the registers
   using F = __m512;
   using I = __m512i;
 

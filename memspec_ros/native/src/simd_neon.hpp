@@ -21,6 +21,7 @@ struct Simd
 {
   static constexpr int kLanes = 4;
   static constexpr int kVectors = kPanelRows / kLanes;
+  static constexpr int kDenseRows = 4;  // whose float sums fit the registers
   using F = float32x4_t;
   using I = int32x4_t;
 

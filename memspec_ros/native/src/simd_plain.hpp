@@ -21,6 +21,7 @@ struct Simd
 {
   static constexpr int kLanes = 4;
   static constexpr int kVectors = kPanelRows / kLanes;
+  static constexpr int kDenseRows = 2;  // whose float sums fit the registers
   typedef float F __attribute__((vector_size(16)));
   typedef int32_t I __attribute__((vector_size(16)));
 
