@@ -156,3 +156,9 @@ def body_lines(function):
     """Lines of a function's body without its docstring."""
     first = function.body[1:] if ast.get_docstring(function) else function.body
     return function.end_lineno - first[0].lineno + 1 if first else 0
+
+
+def test_modules_of_tests_have_names_of_their_own():
+    """pytest imports them by base name alone, since test folders are no packages."""
+    names = [path.name for path in (ROOT / 'test').rglob('test_*.py')]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
