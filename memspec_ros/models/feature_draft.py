@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import torch
-from torch.nn import functional
 
 from memspec_ros.boundaries import TokenContext
 from memspec_ros.models.feature_network import (
     FeatureConfig,
+    Project,
     copy_bonus,
+    dense,
     finish,
     normed,
     token_part,
@@ -65,9 +66,12 @@ class FeatureEntries:
         num, window = len(queries), self._config.window
         first = max(self._base, self.stop - num - window + 1)
         seen = slice(first - self._base, self.stop - self._base)
-        gaps = torch.arange(self.stop - num, self.stop)[:, None] - torch.arange(first, self.stop)
-        bias = distance[:, gaps.clamp(0, window - 1)]                     # [heads, slots, seen]
-        if num > 1:
+        if num == 1:
+            bias = distance[:, :self.stop - first].flip(1)[:, None]       # [heads, 1, seen]
+        else:
+            slots = torch.arange(first, self.stop, device=queries.device)
+            gaps = slots[-num:, None] - slots
+            bias = distance[:, gaps.clamp(0, window - 1)]                 # [heads, slots, seen]
             bias = bias.masked_fill((gaps < 0) | (gaps >= window), -1e9)
         scale = (self._config.width // self._config.num_heads) ** -0.5
         scores = self._heads(queries) * scale @ self._heads(self._keys[seen]).transpose(1, 2)
@@ -97,15 +101,18 @@ class FeatureDraft:
         ``out``, [rows, width].
     :param row_tokens: the target's token of each row, [rows].
     :param embedding: the target's table, [vocab, hidden].
-    :param memory: [2, FeatureEntries.capacity(config), width].
+    :param memory: [2, FeatureEntries.capacity(config), width], of the weights' dtype.
+    :param project: applies the matrices; None takes them from ``weights``.
     """
 
     def __init__(self, name: str, config: FeatureConfig, weights: Mapping[str, torch.Tensor], *,
-                 row_tokens: torch.Tensor, embedding: torch.Tensor,
-                 memory: torch.Tensor) -> None:
+                 row_tokens: torch.Tensor, embedding: torch.Tensor, memory: torch.Tensor,
+                 project: Project | None = None) -> None:
         self.name = name
         self._config = config
         self._weights = weights
+        self._project = project or dense(weights)
+        self._dtype, self._device = memory.dtype, memory.device
         self._row_tokens = row_tokens
         self._embedding = embedding
         self._entries = FeatureEntries(config, memory)
@@ -117,7 +124,7 @@ class FeatureDraft:
         self._lookup = SuffixLookup()
         self._looked_up: list[tuple[int, int]] = []
         self._entries.restart(1)
-        self._before = torch.zeros(1, self._config.width)
+        self._before = self._nothing()
         self._output: torch.Tensor | None = None
         self._prediction = -1
         self._flags: list[bool] = []
@@ -143,7 +150,7 @@ class FeatureDraft:
             if len(proposed) == num_tokens:
                 break
             self._lookup.append(token)
-            own = functional.linear(output, self._weights['own_in'])
+            own = self._project('own_in', output)
             output, before = self._slots([token], [self._lookup.look_up()], own, before)
             token = self._choose(output, [self._lookup.look_up()])[0]
         self._lookup.rollback(length)
@@ -165,15 +172,15 @@ class FeatureDraft:
                     context.target.first_hidden + 1, 1)
         if first > self._entries.stop:
             self._entries.restart(first)
-            self._before = torch.zeros(1, self._config.width)
+            self._before = self._nothing()
         self._feed_slots(context, first, shared)
 
     def _feed_slots(self, context: TokenContext, first: int, shared: int) -> None:
         tokens, stop = self._tokens, len(self._tokens)
         while first < stop:
             last = min(stop, first + MAX_JUDGED_TOKENS)
-            states = context.target.hidden_states(first - 1, last - 1).float()
-            own = functional.linear(states, self._weights['state_in'])
+            states = context.target.hidden_states(first - 1, last - 1)
+            own = self._project('state_in', states.to(self._device, self._dtype))
             looked_up = self._looked_up[first:last]
             output, self._before = self._slots(tokens[first:last], looked_up, own, self._before)
             if last == stop:
@@ -202,24 +209,31 @@ class FeatureDraft:
     def _slots(self, tokens: Sequence[int], looked_up: Sequence[tuple[int, int]],
                own: torch.Tensor, before: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Run consecutive slots; returns outputs [slots, width] and the last normed input."""
-        weights = self._weights
-        copied, match = torch.tensor(looked_up).unbind(1)
-        x = own + token_part(weights, self._embedding[torch.tensor(tokens)].float(),
-                             self._embedding[copied].float(), match)
+        weights, project = self._weights, self._project
+        copied, match = self._ints(looked_up).unbind(1)
+        x = own + token_part(weights, project, self._embed(self._ints(tokens)),
+                             self._embed(copied), match)
         entry = normed(x, weights['attention_norm'])
         previous = torch.cat((before, entry[:-1]))
         self._entries.append(
-            functional.linear(entry, weights['key']) + functional.linear(
-                previous, weights['key_before']), functional.linear(entry, weights['value']))
-        mixed = self._entries.attend(functional.linear(entry, weights['query']),
-                                     weights['distance'])
-        return finish(weights, x, mixed), entry[-1:]
+            project('key', entry) + project('key_before', previous), project('value', entry))
+        mixed = self._entries.attend(project('query', entry), weights['distance'])
+        return finish(weights, project, x, mixed), entry[-1:]
+
+    def _embed(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self._embedding[tokens].to(self._dtype)
+
+    def _ints(self, values: Sequence[object]) -> torch.Tensor:
+        return torch.tensor(values, device=self._device)
+
+    def _nothing(self) -> torch.Tensor:
+        return torch.zeros(1, self._config.width, dtype=self._dtype, device=self._device)
 
     def _choose(self, output: torch.Tensor,
                 looked_up: Sequence[tuple[int, int]]) -> list[int]:
         """The most probable token after each slot."""
-        logits = functional.linear(output, self._weights['head'], self._weights['row_bias'])
-        copied, match = torch.tensor(looked_up).T.contiguous()
+        logits = self._project('head', output, self._weights['row_bias'])
+        copied, match = self._ints(looked_up).T.contiguous()
         bonus = copy_bonus(self._weights, output, match) * (match > 0)
         place = torch.searchsorted(self._row_tokens, copied.to(self._row_tokens.dtype))
         place = place.clamp(max=len(self._row_tokens) - 1)

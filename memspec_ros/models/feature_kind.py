@@ -14,10 +14,18 @@ from memspec_ros.errors import ModelFormatError
 from memspec_ros.models.draft_content import DraftContent, SlotLayout, slot_layout
 from memspec_ros.models.draft_file import OUTPUT_TOKEN_IDS
 from memspec_ros.models.draft_kinds import Surroundings, check_shapes
+from memspec_ros.models.draft_storage import FLOAT_DTYPES
 from memspec_ros.models.feature_draft import FeatureDraft, FeatureEntries
+from memspec_ros.models.feature_native import (
+    HEAD,
+    PackedProjections,
+    is_packable,
+    packed_bytes,
+)
 from memspec_ros.models.feature_network import FeatureConfig
+from memspec_ros.models.native_pool import shared_pool
 
-HEAD = 'head'
+PACKED = 'packed'
 
 
 class FeatureKind:
@@ -33,21 +41,26 @@ class FeatureKind:
         check_shapes(content, {OUTPUT_TOKEN_IDS: (config.rows,), **config.shapes()})
 
     def layout(self, content: DraftContent, surroundings: Surroundings) -> SlotLayout:
-        """Lay the file's tensors out, and the head computed from them."""
+        """Lay the file's tensors out, the head computed from them, and the packed matrices."""
         config = FeatureConfig.from_architecture(content.architecture)
-        return slot_layout(content, surroundings.form, {HEAD: (config.rows, config.width)})
+        derived: dict[str, tuple[int, ...]] = {HEAD: (config.rows, config.width)}
+        if _runs_native(config, surroundings):
+            derived[PACKED] = (-(-packed_bytes(config) // 4),)
+        return slot_layout(content, surroundings.form, derived)
 
     def memory_bytes(self, content: DraftContent, surroundings: Surroundings) -> int:
-        """Entries of the attention window, in float32."""
-        del surroundings
-        return 4 * math.prod(_memory_shape(FeatureConfig.from_architecture(content.architecture)))
+        """Entries of the attention window."""
+        config = FeatureConfig.from_architecture(content.architecture)
+        return FLOAT_DTYPES[surroundings.form].itemsize * math.prod(_memory_shape(config))
 
     def derive(self, views: Mapping[str, torch.Tensor], surroundings: Surroundings) -> None:
-        """Multiply the borrowed rows with ``out``, into the slot."""
+        """Multiply the borrowed rows with ``out``, into the slot, and pack all matrices."""
         if surroundings.embedding is None:
             raise ModelFormatError("a feature-conditioned draft needs its target's embedding")
         rows = surroundings.embedding[views[OUTPUT_TOKEN_IDS].long()].to(views['out'].dtype)
         torch.mm(rows, views['out'], out=views[HEAD])
+        if PACKED in views:
+            _projections(views, surroundings).fill(views)
 
     def make(self, content: DraftContent, views: Mapping[str, torch.Tensor],
              memory: torch.Tensor, surroundings: Surroundings) -> Draft:
@@ -56,9 +69,26 @@ class FeatureKind:
             raise ModelFormatError("a feature-conditioned draft needs its target's embedding")
         config = FeatureConfig.from_architecture(content.architecture)
         shape = _memory_shape(config)
-        entries = memory[:4 * math.prod(shape)].view(torch.float32).view(shape)
-        return FeatureDraft(content.name, config, views, memory=entries,
+        num_bytes = self.memory_bytes(content, surroundings)
+        entries = memory[:num_bytes].view(FLOAT_DTYPES[surroundings.form]).view(shape)
+        project = _projections(views, surroundings) if PACKED in views else None
+        return FeatureDraft(content.name, config, views, memory=entries, project=project,
                             row_tokens=views[OUTPUT_TOKEN_IDS], embedding=surroundings.embedding)
+
+
+def _runs_native(config: FeatureConfig, surroundings: Surroundings) -> bool:
+    return surroundings.device == 'cpu' and surroundings.form == 'fp32' and is_packable(config)
+
+
+def _projections(views: Mapping[str, torch.Tensor],
+                 surroundings: Surroundings) -> PackedProjections:
+    """The packed matrices of a slot. One thread: the products are too small to share."""
+    rows, width = views[HEAD].shape
+    config = FeatureConfig(
+        hidden_size=surroundings.hidden_size, rows=rows, width=width,
+        num_heads=views['distance'].shape[0], window=views['distance'].shape[1],
+        intermediate=views['down'].shape[1])
+    return PackedProjections(config, views[PACKED].view(torch.uint8), shared_pool(1))
 
 
 def _memory_shape(config: FeatureConfig) -> tuple[int, int, int]:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.nn import functional
@@ -97,23 +97,38 @@ def normed(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return functional.rms_norm(x, weight.shape, weight, NORM_EPSILON)
 
 
-def token_part(weights: Weights, embedded: torch.Tensor, copied: torch.Tensor,
-               match: torch.Tensor) -> torch.Tensor:
+class Project(Protocol):
+    """Applies a weight matrix by its name, in whatever form it lies in memory."""
+
+    def __call__(self, name: str, x: torch.Tensor,
+                 bias: torch.Tensor | None = None) -> torch.Tensor:
+        """Return ``x @ matrix^T + bias``: [..., in] to [..., out]."""
+
+
+def dense(weights: Weights) -> Project:
+    """Matrices as float tensors."""
+    def project(name: str, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        return functional.linear(x, weights[name], bias)
+    return project
+
+
+def token_part(weights: Weights, project: Project, embedded: torch.Tensor,
+               copied: torch.Tensor, match: torch.Tensor) -> torch.Tensor:
     """What a slot's token and its look-up contribute to the slot's input: [..., width].
 
     :param embedded: the token's embedding, [..., hidden]; ``copied`` that of the look-up's.
     :param match: how long a suffix the look-up matched, 0 (``copied`` is not seen) to MAX_MATCH.
     """
-    seen = functional.linear(copied, weights['copy_in']) * (match > 0)[..., None]
-    return functional.linear(embedded, weights['token_in']) + seen + weights['match_in'][match]
+    seen = project('copy_in', copied) * (match > 0)[..., None]
+    return project('token_in', embedded) + seen + weights['match_in'][match]
 
 
-def finish(weights: Weights, x: torch.Tensor, mixed: torch.Tensor) -> torch.Tensor:
+def finish(weights: Weights, project: Project, x: torch.Tensor,
+           mixed: torch.Tensor) -> torch.Tensor:
     """From a slot's input and what attention found to the network's output: [..., width]."""
-    x = x + functional.linear(mixed, weights['attention_out'])
-    gate, up = functional.linear(normed(x, weights['mlp_norm']),
-                                 weights['gate_up']).chunk(2, -1)
-    x = x + functional.linear(functional.silu(gate) * up, weights['down'])
+    x = x + project('attention_out', mixed)
+    gate, up = project('gate_up', normed(x, weights['mlp_norm'])).chunk(2, -1)
+    x = x + project('down', functional.silu(gate) * up)
     return normed(x, weights['out_norm'])
 
 

@@ -27,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--output', required=True, type=Path, metavar='FOLDER',
                         help='the pool: pool.yaml, a file per draft, metrics; drafts that are '
                         'there are kept')
+    parser.add_argument('--start', type=Path, metavar='FILE',
+                        help='a draft that the general one goes on from')
     parser.add_argument('--domains', nargs='*', metavar='NAME',
                         help='specialists to train (default: every domain of the corpora)')
     parser.add_argument('--cache', type=Path, metavar='FOLDER',
@@ -61,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     target = TrainedTarget.load(args.target, tokenizer=args.tokenizer)
     split = Split.make(read_corpora(args.corpus, target, args.cache or args.output / '.states'))
     distiller = PoolDistiller(args.output, target, split, _options(args), reference=args.target)
-    print(f'{distiller.general()} is trained')
+    print(f'{distiller.general(args.start)} is trained')
     found = sorted({item.domain for item in split.train} - {GENERAL})
     for domain in found if args.domains is None else args.domains:
         print(f'{distiller.specialist(domain)} is trained')

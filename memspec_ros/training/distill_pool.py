@@ -100,9 +100,12 @@ class PoolDistiller:
         self._processes = Processes()
         (folder / 'metrics').mkdir(parents=True, exist_ok=True)
 
-    def general(self) -> Path:
-        """Train the general draft on all domains, or find it trained."""
-        return self._draft(GENERAL, GENERAL, self._split, self._options.general, start=None)
+    def general(self, start: Path | None = None) -> Path:
+        """Train the general draft on all domains, or find it trained.
+
+        :param start: a draft of the same sizes to go on from.
+        """
+        return self._draft(GENERAL, GENERAL, self._split, self._options.general, start)
 
     def specialist(self, domain: str) -> Path:
         """Train a domain's draft from the general one, or find it trained.

@@ -19,6 +19,7 @@ from memspec_ros.models.feature_network import (
     FeatureConfig,
     Weights,
     copy_bonus,
+    dense,
     finish,
     normed,
     token_part,
@@ -64,29 +65,28 @@ def unroll(weights: Weights, config: FeatureConfig, batch: SlotBatch, head: torc
     :param head: the borrowed rows times ``out``: [rows, width].
     :param row_tokens: token id of each row.
     """
-    token = token_part(weights, batch.embedded, batch.copied, batch.match)
+    project = dense(weights)
+    token = token_part(weights, project, batch.embedded, batch.copied, batch.match)
     history = _History(config, weights['distance'], batch.wanted.shape)
-    own = functional.linear(batch.state, weights['state_in'])
+    own = project('state_in', batch.state)
     live, steps, before = batch.wanted, [], None
     for _ in range(num_steps):
         x = token + own
         entry = normed(x, weights['attention_norm'])
         before = _shift(entry if before is None else before)
         mixed = history.attend(
-            functional.linear(entry, weights['query']),
-            functional.linear(entry, weights['key']) + functional.linear(
-                before, weights['key_before']),
-            functional.linear(entry, weights['value']))
+            project('query', entry), project('key', entry) + project('key_before', before),
+            project('value', entry))
         before = entry
         slots = live.flatten().nonzero()[:, 0]
-        output = finish(weights, x.flatten(0, 1)[slots], mixed.flatten(0, 1)[slots])
+        output = finish(weights, project, x.flatten(0, 1)[slots], mixed.flatten(0, 1)[slots])
         steps.append(_propose(weights, batch, head, row_tokens, slots, output))
         live = _shift(_scatter(steps[-1].right, slots, live))
         live[:, 0] = False
         live &= batch.wanted
         if not live.any():
             break
-        own = functional.linear(_shift(_scatter(output, slots, x)), weights['own_in'])
+        own = project('own_in', _shift(_scatter(output, slots, x)))
     return steps
 
 

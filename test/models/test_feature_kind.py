@@ -1,6 +1,6 @@
 # Copyright 2026 The memspec_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""Feature-conditioned drafts in slots: the same proposals as made straight from the weights."""
+"""Feature-conditioned drafts in slots: what fits, what is refused, what is made at a load."""
 
 import dataclasses
 
@@ -8,82 +8,77 @@ import pytest
 import torch
 
 from memspec_ros.errors import ModelFormatError
+from memspec_ros.models import feature_kind
 from memspec_ros.models.draft_content import open_draft_file
-from memspec_ros.models.draft_file import DraftCard, write_draft_file
+from memspec_ros.models.draft_file import DraftCard, read_draft_weights, write_draft_file
 from memspec_ros.models.draft_kinds import Surroundings
-from memspec_ros.models.draft_set import DraftSet
-from memspec_ros.models.draft_slots import DraftSlots
-from memspec_ros.models.feature_draft import FeatureDraft, FeatureEntries
+from memspec_ros.models.feature_kind import HEAD, PACKED, FeatureKind
 from memspec_ros.models.feature_network import FeatureConfig
-from memspec_ros.testing.scripted_model import ScriptedContext, ScriptedTarget
 
-CONFIG = FeatureConfig(hidden_size=12, rows=24, width=8, num_heads=2, intermediate=16, window=16)
-ROW_TOKENS = torch.arange(3, 27, dtype=torch.int32)
-TABLE = torch.randn(40, 12, generator=torch.Generator().manual_seed(1))
-TARGET = ScriptedTarget(vocab_size=40, hidden_size=12, end_ids=frozenset())
-TOKENS = [5, 9, 33, 2, 30, 11, 7, 1, 9, 33, 3, 17]
+CONFIG = FeatureConfig(hidden_size=64, rows=24, width=32, num_heads=2, intermediate=32,
+                       window=16)
 
 
-def make_weights():
-    generator = torch.Generator().manual_seed(2)
-    return {name: torch.randn(shape, generator=generator) * 0.7
-            for name, shape in CONFIG.shapes().items()}
+@pytest.fixture
+def draft_file(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    weights = {name: torch.randn(shape, generator=generator)
+               for name, shape in CONFIG.shapes().items()}
+    card = DraftCard(kind='feature', domain='general', tokenizer_checksum='',
+                     architecture=dataclasses.asdict(CONFIG), storage='int8')
+    write_draft_file(tmp_path / 'd.safetensors', card, weights, torch.arange(3, 27))
+    return tmp_path / 'd.safetensors'
 
 
-def make_context():
-    TARGET.rollback(0)
-    TARGET.extend(TOKENS[:-1], 0)
-    return ScriptedContext(tokens=list(TOKENS), prompt_length=4, target=TARGET)
+def make_surroundings(**changes):
+    embedding = torch.randn(40, 64, generator=torch.Generator().manual_seed(1))
+    return Surroundings(**{'form': 'fp32', 'context_tokens': 64, 'vocab_size': 40,
+                           'hidden_size': 64, 'embedding': embedding, **changes})
 
 
-def write(path, weights):
-    card = DraftCard(kind='feature', domain='code', tokenizer_checksum='',
-                     architecture=dataclasses.asdict(CONFIG))
-    write_draft_file(path, card, weights, ROW_TOKENS)
+def slot_views(layout):
+    memory = torch.zeros(layout.num_bytes + 64, dtype=torch.uint8)
+    memory = memory[-memory.data_ptr() % 64:]
+    return {name: memory[t.offset:t.offset + t.num_bytes].view(t.dtype).view(t.shape)
+            for name, t in layout.tensors.items()}
 
 
-def make_set(path, **changes):
-    surroundings = Surroundings(**{'form': 'fp32', 'context_tokens': 16, 'vocab_size': 40,
-                                   'hidden_size': 12, 'embedding': TABLE, **changes})
-    return DraftSet({'d': lambda: open_draft_file(path, name='d')}, surroundings), surroundings
+@pytest.mark.parametrize('is_native', [True, False])
+def test_a_load_makes_the_head_and_a_draft_that_proposes(draft_file, monkeypatch, is_native):
+    if not is_native:
+        monkeypatch.setattr(feature_kind, 'is_packable', lambda _: False)
+    kind, surroundings = FeatureKind(), make_surroundings()
+    content = open_draft_file(draft_file, name='d')
+    kind.check(content, surroundings)
+    views = slot_views(kind.layout(content, surroundings))
+    _, weights = read_draft_weights(draft_file)
+    for name, weight in weights.items():
+        views[name].copy_(weight)
+    kind.derive(views, surroundings)
+    expected = surroundings.embedding[3:27] @ weights['out']
+    torch.testing.assert_close(views[HEAD], expected)
+    memory = torch.zeros(kind.memory_bytes(content, surroundings), dtype=torch.uint8)
+    draft = kind.make(content, views, memory, surroundings)
+    assert draft.name == 'd'
+    assert PACKED not in views or is_native
 
 
-def proposals_from_slot(path, **changes):
-    drafts, surroundings = make_set(path, **changes)
-    slots = DraftSlots(drafts, num_slots=2, surroundings=surroundings)
-    slots.source('d')(1, should_cancel=lambda: False, throttle=lambda _: None)
-    return slots.draft(1, 'd').propose(make_context(), 4)
+def test_a_target_of_another_width_is_refused(draft_file):
+    content = open_draft_file(draft_file, name='d')
+    with pytest.raises(ModelFormatError, match='a target with 64 hidden channels; this one has '
+                                               '32'):
+        FeatureKind().check(content, make_surroundings(hidden_size=32))
 
 
-def expected_proposals(weights):
-    weights = {**weights, 'head': TABLE[ROW_TOKENS] @ weights['out']}
-    memory = torch.zeros(2, FeatureEntries.capacity(CONFIG), CONFIG.width)
-    draft = FeatureDraft('d', CONFIG, weights, row_tokens=ROW_TOKENS, embedding=TABLE,
-                         memory=memory)
-    return draft.propose(make_context(), 4)
+def test_a_missing_tensor_is_named(draft_file):
+    content = open_draft_file(draft_file, name='d')
+    shapes = {name: shape for name, shape in content.shapes.items() if name != 'query'}
+    with pytest.raises(ModelFormatError, match="tensor 'query' is missing"):
+        FeatureKind().check(dataclasses.replace(content, shapes=shapes), make_surroundings())
 
 
-def test_the_head_is_made_of_the_target_s_rows(tmp_path):
-    weights = make_weights()
-    write(tmp_path / 'd', weights)
-    assert proposals_from_slot(tmp_path / 'd') == expected_proposals(weights)
-
-
-def test_another_target_s_draft_is_refused(tmp_path):
-    write(tmp_path / 'd', make_weights())
-    drafts, _ = make_set(tmp_path / 'd', hidden_size=13)
-    assert 'made for a target with 12 hidden channels; this one has 13' in drafts.unavailable['d']
-
-
-def test_missing_weights_are_told(tmp_path):
-    weights = make_weights()
-    del weights['query']
-    write(tmp_path / 'd', weights)
-    drafts, _ = make_set(tmp_path / 'd')
-    assert "tensor 'query' is missing; the architecture needs [8, 8]" in drafts.unavailable['d']
-
-
-def test_without_the_target_s_embedding_none_can_be_made(tmp_path):
-    write(tmp_path / 'd', make_weights())
+def test_no_embedding_is_refused(draft_file):
+    content = open_draft_file(draft_file, name='d')
+    views = slot_views(FeatureKind().layout(content, make_surroundings()))
     with pytest.raises(ModelFormatError, match="needs its target's embedding"):
-        proposals_from_slot(tmp_path / 'd', embedding=None)
+        FeatureKind().derive(views, make_surroundings(embedding=None))
