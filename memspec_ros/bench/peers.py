@@ -93,6 +93,7 @@ class PeerComparison:
         self._about = dict(about)
         self._load = OtherLoad()
         self._peers = OpenPeers()
+        self._tasks: list[Task] = []
         self._workloads = [fitting(workload, bench, options.num_prompts)[0]
                            for workload in workloads]
 
@@ -104,6 +105,7 @@ class PeerComparison:
         try:
             rows = list(self._rows())
             tasks = list(in_turn(rows, self._workloads, options.num_runs))
+            self._tasks = tasks
             self._warm_up(tasks[:len(rows)])
             with stop_signals():
                 campaign.run(tasks, self._measure, label='peers')
@@ -177,16 +179,19 @@ class PeerComparison:
 
     def _write(self, records: Sequence[GoalRecord]) -> dict[str, Any]:
         document = figures_of(records, {
-            'config': self._config(), 'why_absent': self._peers.absent,
+            'config': self._config(records), 'why_absent': self._peers.absent,
             'peak_rss_bytes': {'ours': peak_rss_bytes(), **self._peers.peak_rss_bytes}},
             command_line())
         write_json(self._options.result, document)
         print('\n'.join(lines_of(document)))
         return document
 
-    def _config(self) -> dict[str, Any]:
+    def _config(self, records: Sequence[GoalRecord]) -> dict[str, Any]:
+        measured = {record.key for record in records}
         return {
-            **self._about, 'load': self._load.as_json(own_s=sum(self._peers.cpu_s.values())),
+            **self._about,
+            'complete': all(task.record_key in measured for task in self._tasks),
+            'load': self._load.as_json(own_s=sum(self._peers.cpu_s.values())),
             'peers': {row: peer.about for row, peer in self._peers.processes.items()},
             'prompts': {one.name: len(one.prompts) for one in self._workloads},
             'runs': self._options.num_runs, 'max_tokens': self._bench.max_tokens,

@@ -74,6 +74,7 @@ def test_ours_beside_peers_and_the_absent_are_listed(bench, tmp_path):
     assert result['absent'] == ['llama_cpp_prompt_lookup', 'transformers_assisted',
                                 'transformers_prompt_lookup']
     assert 'no such draft' in result['details']['why_absent']['llama_cpp_prompt_lookup']
+    assert result['config']['complete']
     assert set(result['ratios']) >= {'plain_over_llama_cpp', 'best_over_llama_cpp',
                                      'best_over_best_peer'}
     assert result['tokens_per_s']['llama_cpp_plain']['code'] == pytest.approx(20.0)
