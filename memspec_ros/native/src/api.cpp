@@ -79,6 +79,31 @@ struct LinearJob
   static void enter(void * self, int thread) {static_cast<LinearJob *>(self)->run(thread);}
 };
 
+int32_t run_linear(
+  MsPool & pool, const MsMatrix & matrix, const float * bias, const float * input, int32_t width,
+  float * output)
+{
+  try {
+    if (!pool.rows.holds(width, matrix.columns)) {
+      pool.rows = memspec::RowsBuffer(
+        std::max(width, int32_t{16}), std::max(matrix.columns, int32_t{4096}));
+    }
+  } catch (const std::bad_alloc &) {
+    return MS_OUT_OF_MEMORY;
+  }
+  const memspec::Rows rows = pool.rows.rows();
+  for (int row = 0; row < width; ++row) {
+    const float * values = input + static_cast<size_t>(row) * matrix.columns;
+    std::copy(values, values + matrix.columns, rows.from(row).values);
+    if (memspec::is_coded(matrix)) {
+      memspec::kernels().quantise(rows.from(row), matrix.columns);
+    }
+  }
+  LinearJob job{pool.threads, matrix, bias, rows, width, output};
+  pool.threads.run(&LinearJob::enter, &job, memspec::num_panels(matrix));
+  return MS_OK;
+}
+
 }  // namespace
 
 extern "C" {
@@ -108,25 +133,12 @@ int32_t memspec_linear(
   {
     return MS_BAD_ARGUMENT;
   }
-  try {
-    if (!pool->rows.holds(width, matrix->columns)) {
-      pool->rows = memspec::RowsBuffer(
-        std::max(width, int32_t{16}), std::max(matrix->columns, int32_t{4096}));
-    }
-  } catch (const std::bad_alloc &) {
-    return MS_OUT_OF_MEMORY;
+  if (!pool->threads.acquire()) {
+    return MS_BUSY;
   }
-  const memspec::Rows rows = pool->rows.rows();
-  for (int row = 0; row < width; ++row) {
-    const float * values = input + static_cast<size_t>(row) * matrix->columns;
-    std::copy(values, values + matrix->columns, rows.from(row).values);
-    if (memspec::is_coded(*matrix)) {
-      memspec::kernels().quantise(rows.from(row), matrix->columns);
-    }
-  }
-  LinearJob job{pool->threads, *matrix, bias, rows, width, output};
-  return pool->threads.run(&LinearJob::enter, &job, memspec::num_panels(*matrix)) ? MS_OK :
-         MS_BUSY;
+  const int32_t error = run_linear(*pool, *matrix, bias, input, width, output);
+  pool->threads.release();
+  return error;
 }
 
 int32_t memspec_decoder_create(

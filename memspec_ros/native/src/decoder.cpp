@@ -58,9 +58,14 @@ int32_t Decoder::forward(const MsPass & pass)
   if (error != MS_OK) {
     return error;
   }
+  if (!pool_.acquire()) {
+    return MS_BUSY;
+  }
   pass_ = pass;
   kernels_ = &kernels();
-  return pool_.run(&Decoder::enter, this, pass.width) ? MS_OK : MS_BUSY;
+  pool_.run(&Decoder::enter, this, pass.width);
+  pool_.release();
+  return MS_OK;
 }
 
 void Decoder::enter(void * self, int thread) {static_cast<Decoder *>(self)->run(thread);}

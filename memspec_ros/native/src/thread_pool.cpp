@@ -56,11 +56,8 @@ ThreadPool::~ThreadPool()
   }
 }
 
-bool ThreadPool::run(Job job, void * context, int units)
+void ThreadPool::run(Job job, void * context, int units)
 {
-  if (busy_.exchange(true, std::memory_order_acquire)) {
-    return false;
-  }
   job_ = job;
   context_ = context;
   share_out(units);
@@ -71,8 +68,6 @@ bool ThreadPool::run(Job job, void * context, int units)
   }
   job(context, 0);
   barrier(0);
-  busy_.store(false, std::memory_order_release);
-  return true;
 }
 
 bool ThreadPool::claim(int thread, int * unit)

@@ -34,9 +34,13 @@ public:
 
   int num_threads() const {return num_threads_;}
 
-  // Run a job on all threads, the caller being thread 0. `units` is the work of its first stage.
-  // False when another call has the pool.
-  bool run(Job job, void * context, int units);
+  // Sole use of the threads, and of what callers keep for it; false when another call has them.
+  bool acquire() {return !busy_.exchange(true, std::memory_order_acquire);}
+  void release() {busy_.store(false, std::memory_order_release);}
+
+  // Run a job on all threads, the caller being thread 0 and having acquired them. `units` is the
+  // work of the job's first stage.
+  void run(Job job, void * context, int units);
 
   // Take the next unit of this stage; false when none are left. Each thread has its own
   // contiguous share, and takes from the ends of the others' when it is through with it.
