@@ -149,6 +149,12 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(checkout):
     assert calls == []
 
 
+def test_a_machine_without_ros_wheels_is_told_the_other_way(checkout):
+    done, calls = checkout.run(HOSTTYPE='aarch64')
+    assert (done.returncode, calls) == (1, [])
+    assert 'x86-64 only, and this is aarch64: build with colcon' in done.stderr
+
+
 def test_no_compiler_is_said_before_anything_is_downloaded(checkout):
     (checkout.bin / 'c++').unlink()
     done, calls = checkout.run()
