@@ -113,6 +113,7 @@ class Controller:
 
     def _start_goal(self, draft_length: int) -> None:
         self.metrics.start_goal()
+        self._cost_model.start_goal()
         self._point = 0
         self._plan = Plan(ranking=self._always_resident, scores={})
         self._goal_draft_length = draft_length

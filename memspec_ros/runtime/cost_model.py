@@ -16,31 +16,41 @@ from memspec_ros.records import ADAPTIVE_DRAFT_LENGTH
 from memspec_ros.runtime.acceptance import AcceptanceEstimate
 from memspec_ros.runtime.plan import PLAIN_DRAFT
 
-SMOOTHING = 0.1
+SMOOTHING = 0.02
+SLOWDOWN_SMOOTHING = 0.3
 DRAFT_STEP_SHARE = 0.15
 
 
 class Average:
-    """An exponentially weighted mean that starts with its first value.
+    """A mean that moves fast at first and is exponentially weighted in the end.
 
     A value counts as at most twice and at least half the mean: one pass that another process
     held up must not turn the choice of draft lengths.
     """
 
-    __slots__ = ('value',)
+    __slots__ = ('_num_values', 'value')
 
-    def __init__(self, value: float | None = None) -> None:
-        self.value = value
+    def __init__(self) -> None:
+        self._num_values = 0
+        self.value: float | None = None
 
     def add(self, value: float) -> None:
         """Move towards a new value."""
+        self._num_values += 1
         mean = self.value
-        self.value = value if mean is None else \
-            mean + SMOOTHING * (min(max(value, mean / 2), 2 * mean) - mean)
+        if mean is None:
+            self.value = value
+        else:
+            weight = max(SMOOTHING, 1.0 / (self._num_values + 2))
+            self.value = mean + weight * (min(max(value, mean / 2), 2 * mean) - mean)
 
 
 class CostModel:
     """Seconds of target passes by width, draft steps, catch-ups and loads; draft lengths.
+
+    When the machine slows down or recovers, all passes and steps do. So what is kept of each is
+    relative to a common slowdown, which follows fast: the width that happens to run in a slow
+    moment does not look slower than the others.
 
     :param max_draft_length: largest draft length it may choose.
     """
@@ -49,6 +59,7 @@ class CostModel:
         self.max_draft_length = max_draft_length
         self._iteration = 0
         self._last_draft = ''
+        self._slowdown = 1.0
         self._target_s: dict[int, Average] = {}
         self._width_s: list[float] = []
         self._overhead_s = Average()
@@ -57,20 +68,26 @@ class CostModel:
         self._load_s: dict[str, Average] = {}
         self._acceptance: dict[str, AcceptanceEstimate] = {}
 
+    def start_goal(self) -> None:
+        """Note that the drafts have seen nothing of what comes."""
+        self._last_draft = ''
+
     def measure_target(self, width: int, seconds: float) -> None:
         """Note the time of one target pass over ``width`` positions."""
-        if width not in self._target_s:
-            self._target_s[width] = Average()
-        self._target_s[width].add(seconds)
+        average = self._target_s.setdefault(width, Average())
+        if average.value:
+            ratio = seconds / (average.value * self._slowdown)
+            self._slowdown *= 1.0 + SLOWDOWN_SMOOTHING * (min(max(ratio, 0.5), 2.0) - 1.0)
+        average.add(seconds / self._slowdown)
         self._width_s = []
 
     def measure_draft_step(self, draft: str, seconds: float) -> None:
         """Note the time in which a draft proposes one token."""
-        self._draft_step_s.setdefault(draft, Average()).add(seconds)
+        self._draft_step_s.setdefault(draft, Average()).add(seconds / self._slowdown)
 
     def measure_catch_up(self, draft: str, seconds: float) -> None:
         """Note the time in which a draft that was not active catches up."""
-        self._catch_up_s.setdefault(draft, Average()).add(seconds)
+        self._catch_up_s.setdefault(draft, Average()).add(seconds / self._slowdown)
 
     def measure_load(self, draft: str, seconds: float) -> None:
         """Note the time of a load."""
@@ -80,17 +97,21 @@ class CostModel:
         """Learn times and acceptance from an iteration asked to draft ``draft_length`` tokens."""
         self._iteration += 1
         self.measure_target(outcome.num_drafted + 1, outcome.target_s)
-        self._overhead_s.add(max(0.0, outcome.total_s - outcome.target_s - outcome.draft_s))
+        self._overhead_s.add(max(0.0, outcome.total_s - outcome.target_s - outcome.draft_s)
+                             / self._slowdown)
         if outcome.num_drafted:
             self._observe_drafting(outcome)
         if outcome.draft != PLAIN_DRAFT:
             self.acceptance(outcome.draft).observe(outcome, draft_length)
 
     def _observe_drafting(self, outcome: IterationOutcome) -> None:
-        """Tell steps from the catch-up that comes with the first ones after a switch."""
+        """Tell steps from the catch-up that comes with the first ones after a switch.
+
+        The first draft of a goal reads the prompt then, which no choice can avoid.
+        """
         if outcome.draft == self._last_draft or outcome.draft not in self._draft_step_s:
             self.measure_draft_step(outcome.draft, outcome.draft_s / outcome.num_drafted)
-        else:
+        elif self._last_draft:
             steps_s = outcome.num_drafted * self.draft_step_s(outcome.draft)
             self.measure_catch_up(outcome.draft, max(0.0, outcome.draft_s - steps_s))
         self._last_draft = outcome.draft
@@ -112,19 +133,21 @@ class CostModel:
         if not self._width_s:
             points = sorted((at, average.value or 0.0) for at, average in self._target_s.items())
             self._width_s = [_interpolate(points, at) for at in range(self.max_draft_length + 2)]
-        return self._width_s[min(width, self.max_draft_length + 1)]
+        return self._slowdown * self._width_s[min(width, self.max_draft_length + 1)]
 
     def draft_step_s(self, draft: str) -> float:
         """Seconds of one draft step; a share of a target pass where it was never measured."""
         average = self._draft_step_s.get(draft)
         if average is None or average.value is None:
             return DRAFT_STEP_SHARE * self.target_s(1)
-        return average.value
+        return self._slowdown * average.value
 
     def catch_up_s(self, draft: str) -> float:
         """Seconds of a catch-up; two draft steps where it was never measured."""
         average = self._catch_up_s.get(draft)
-        return 2 * self.draft_step_s(draft) if average is None else average.value or 0.0
+        if average is None or average.value is None:
+            return 2 * self.draft_step_s(draft)
+        return self._slowdown * average.value
 
     def load_s(self, draft: str) -> float:
         """Seconds of a load; 0 where none was measured."""
@@ -134,7 +157,10 @@ class CostModel:
     def iteration_s(self, draft: str, draft_length: int) -> float:
         """Seconds of an iteration in which a draft proposes ``draft_length`` tokens."""
         drafting_s = draft_length * self.draft_step_s(draft) if draft_length else 0.0
-        return drafting_s + self.target_s(draft_length + 1) + (self._overhead_s.value or 0.0)
+        return drafting_s + self.target_s(draft_length + 1) + self._overhead()
+
+    def _overhead(self) -> float:
+        return self._slowdown * (self._overhead_s.value or 0.0)
 
     def pace(self, draft: str, draft_length: int = ADAPTIVE_DRAFT_LENGTH) -> tuple[float, float]:
         """Return expected committed tokens and seconds of an iteration (equation 1's E[A], L).
@@ -167,10 +193,11 @@ class CostModel:
             return [(1.0, plain_s)]
         estimate, step_s = self.acceptance(draft), self.draft_step_s(draft)
         proposing, accepted = estimate.proposing, estimate.expected_accepted(max_draft_length)
-        fixed_s = (1.0 - proposing) * plain_s + proposing * (self._overhead_s.value or 0.0)
+        fixed_s = (1.0 - proposing) * plain_s + proposing * self._overhead()
+        passes_s = [self._slowdown * seconds for seconds in self._width_s]
         return [(1.0, plain_s)] + [
             (1.0 + proposing * accepted[length],
-             fixed_s + proposing * (length * step_s + self._width_s[length + 1]))
+             fixed_s + proposing * (length * step_s + passes_s[length + 1]))
             for length in range(1, max_draft_length + 1)]
 
 

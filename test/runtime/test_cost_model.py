@@ -148,8 +148,47 @@ def test_what_a_switch_costs_is_told_from_the_steps():
 
 def test_one_held_up_pass_moves_the_mean_little_and_a_slower_machine_moves_it_all_the_way():
     model = measured()
+    for _ in range(50):
+        model.measure_target(1, 0.0119)
     model.measure_target(1, 5.0)
-    assert model.target_s(1) < 1.11 * 0.0119
+    assert model.target_s(1) < 1.4 * 0.0119
     for _ in range(100):
         model.measure_target(1, 0.1)
     assert model.target_s(1) == pytest.approx(0.1, rel=0.02)
+
+
+def test_a_slow_moment_slows_every_width_alike():
+    """The machine is twice as slow while only width 4 runs: the choice of length stays."""
+    model = measured()
+    for _ in range(50):
+        model.observe(outcome(3, 2), 3)
+    length, ratio = model.draft_length('code'), model.target_s(1) / model.target_s(4)
+    for _ in range(50):
+        slow = outcome(3, 2)
+        model.observe(IterationOutcome(**{**vars(slow), 'target_s': 2 * slow.target_s,
+                                          'draft_s': 2 * slow.draft_s,
+                                          'total_s': 2 * slow.total_s}), 3)
+    assert model.target_s(4) == pytest.approx(2 * 0.0153, rel=0.02)
+    assert model.target_s(1) / model.target_s(4) == pytest.approx(ratio, rel=0.1)
+    assert model.draft_step_s('code') == pytest.approx(0.002, rel=0.1)
+    assert model.draft_length('code') == length
+
+
+def test_one_width_that_got_slower_is_found_out():
+    model = measured()
+    for _ in range(300):
+        model.measure_target(1, 0.0119)
+        model.measure_target(4, 0.0306)
+    assert model.target_s(1) == pytest.approx(0.0119, rel=0.1)
+    assert model.target_s(4) == pytest.approx(0.0306, rel=0.1)
+
+
+def test_the_first_draft_of_a_goal_reads_the_prompt_unmeasured():
+    model = measured()
+    model.observe(outcome(3, 1), 3)
+    model.start_goal()
+    first = outcome(3, 1)
+    model.observe(IterationOutcome(**{**vars(first), 'draft_s': 0.050,
+                                      'total_s': first.total_s + 0.047}), 3)
+    assert model.draft_step_s('code') == pytest.approx(0.001)
+    assert model.catch_up_s('code') == pytest.approx(0.002)
