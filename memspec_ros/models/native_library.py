@@ -100,26 +100,35 @@ def library_paths() -> list[Path]:
 
 @functools.cache
 def load() -> ctypes.CDLL:
-    """Return the library, loaded once.
+    """Return the library, loaded once: the first place's that has one of this version.
 
     :raises DependencyError: it is not installed, cannot be loaded, or is of another version.
     """
     paths = library_paths()
     found = [path for path in paths if path.is_file()]
-    if not found:
-        raise DependencyError(f'{LIBRARY_NAME} is in none of {", ".join(map(str, paths))}: build '
-                              'it with python -m memspec_ros.native.build')
+    problems = []
+    for path in found:
+        try:
+            return _open(path)
+        except DependencyError as error:
+            problems.append(str(error))
+    advice = 'build it with python -m memspec_ros.native.build'
+    if found:
+        raise DependencyError(f'{"; ".join(problems)}; {advice}')
+    raise DependencyError(f'{LIBRARY_NAME} is in none of {", ".join(map(str, paths))}: {advice}')
+
+
+def _open(path: Path) -> ctypes.CDLL:
     try:
-        library = ctypes.CDLL(str(found[0]))
+        library = ctypes.CDLL(str(path))
         for name, (result, arguments) in _PROTOTYPES.items():
             function = getattr(library, name)
             function.restype, function.argtypes = result, list(arguments)
     except (OSError, AttributeError) as error:
-        raise DependencyError(f'{found[0]} cannot be loaded: {error}') from error
+        raise DependencyError(f'{path} cannot be loaded: {error}') from error
     version = library.memspec_abi_version()
     if version != ABI_VERSION:
-        raise DependencyError(f'{found[0]} has interface version {version}, expected '
-                              f'{ABI_VERSION}: build it anew')
+        raise DependencyError(f'{path} has interface version {version}, expected {ABI_VERSION}')
     return library
 
 

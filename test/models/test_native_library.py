@@ -12,6 +12,8 @@ import memspec_ros
 from memspec_ros.errors import DependencyError, ModelError, UnsupportedModelError
 from memspec_ros.models import native_library
 
+GOOD_PATHS = native_library.library_paths()
+
 
 @pytest.fixture
 def unloaded(monkeypatch, tmp_path):
@@ -45,6 +47,15 @@ def test_a_library_of_something_else_is_refused(unloaded):
     (folder / native_library.LIBRARY_NAME).write_bytes(b'not a library')
     with pytest.raises(DependencyError, match='cannot be loaded'):
         native_library.load()
+
+
+@pytest.mark.skipif(not native_library.is_available(), reason='the native library is not built')
+def test_a_damaged_library_gives_way_to_a_good_one(unloaded, monkeypatch):
+    good = next(path for path in GOOD_PATHS if path.is_file())
+    bad = unloaded / native_library.LIBRARY_NAME
+    bad.write_bytes(b'not a library')
+    monkeypatch.setattr(native_library, 'library_paths', lambda: [bad, good])
+    assert native_library.is_available()
 
 
 @pytest.mark.skipif(not native_library.is_available(), reason='the native library is not built')
