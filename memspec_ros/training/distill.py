@@ -47,7 +47,11 @@ def _add_training_arguments(parser: argparse.ArgumentParser, defaults: DistillOp
     group.add_argument('--rate', type=float, default=defaults.general.rate)
     group.add_argument('--specialist-epochs', type=float, default=defaults.specialist.epochs)
     group.add_argument('--specialist-rate', type=float, default=defaults.specialist.rate)
+    group.add_argument('--blend', type=float, default=defaults.blend,
+                       help='how much of its training a specialist keeps')
     group.add_argument('--batch-slots', type=int, default=defaults.general.slots_per_batch)
+    group.add_argument('--specialist-batch-slots', type=int,
+                       default=defaults.specialist.slots_per_batch)
     group.add_argument('--checkpoint-steps', type=int,
                        default=defaults.general.checkpoint_steps)
     group.add_argument('--steps-unrolled', type=int, default=defaults.loss.num_steps)
@@ -71,13 +75,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace) -> DistillOptions:
-    common = {'slots_per_batch': args.batch_slots, 'seed': args.seed,
-              'checkpoint_steps': args.checkpoint_steps}
+    common = {'seed': args.seed, 'checkpoint_steps': args.checkpoint_steps}
     return DistillOptions(
         kind=args.kind, layers=args.layers, rows=args.rows, width=args.width,
         intermediate=args.intermediate, window=args.window, storage=args.storage,
-        general=TrainerOptions(epochs=args.epochs, rate=args.rate, **common),
+        blend=args.blend,
+        general=TrainerOptions(epochs=args.epochs, rate=args.rate,
+                               slots_per_batch=args.batch_slots, **common),
         specialist=TrainerOptions(epochs=args.specialist_epochs, rate=args.specialist_rate,
-                                  adam_rate=1e-3, **common),
+                                  adam_rate=1e-3, slots_per_batch=args.specialist_batch_slots,
+                                  **common),
         loss=LossOptions(num_steps=args.steps_unrolled, soft_weight=args.soft_weight,
                          prompt_share=args.prompt_share))

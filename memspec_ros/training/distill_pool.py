@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -38,7 +38,6 @@ from memspec_ros.training.trainer import Trainer, TrainerOptions, evaluate
 
 GENERAL = 'general'
 GENERALIST_FILE = 'general.safetensors'
-ROW_TENSORS = {'row_bias', 'head'}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +48,12 @@ class DistillOptions:
     :param max_context: slots kept before an answer; training sees no prompt beyond.
     :param storage: how draft files store matrices.
     :param layers: of an independent draft; a feature-conditioned one has one.
-    :raises ConfigError: the kind is unknown, or the sizes do not go together.
+    :param blend: how far a specialist goes from the general draft towards what it became in
+        training: weights are ``general + blend * (trained - general)``. Little text of one
+        source teaches its peculiarities, too; a part of the way keeps what is general
+        (Wortsman et al. 2022, arXiv 2109.01903).
+    :raises ConfigError: the kind is unknown, ``blend`` is out of range, or the sizes do not go
+        together.
     """
 
     kind: str = 'feature'
@@ -61,14 +65,19 @@ class DistillOptions:
     num_soft: int = 8
     max_context: int = 192
     storage: str = 'int8'
-    general: TrainerOptions = dataclasses.field(default_factory=TrainerOptions)
+    blend: float = 0.3
+    general: TrainerOptions = dataclasses.field(
+        default_factory=lambda: TrainerOptions(epochs=2.0, slots_per_batch=1000))
     specialist: TrainerOptions = dataclasses.field(
-        default_factory=lambda: TrainerOptions(rate=0.01, adam_rate=1e-3))
+        default_factory=lambda: TrainerOptions(epochs=3.0, rate=0.01, adam_rate=1e-3,
+                                               slots_per_batch=500))
     loss: LossOptions = dataclasses.field(default_factory=LossOptions)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ConfigError(f"kind is '{self.kind}'; it must be one of {', '.join(KINDS)}")
+        if not 0.0 < self.blend <= 1.0:
+            raise ConfigError(f'blend is {self.blend}; it must be in (0, 1]')
 
     def decoder_config(self, vocab_size: int) -> DecoderConfig:
         """The shape of an independent draft; heads are of 64 channels where that fits.
@@ -124,8 +133,11 @@ class PoolDistiller:
         path = self._folder / f'{name}.safetensors'
         if path.exists():
             return path
-        tables = self._tables(split)
-        model = self._model(tables, start, options.seed)
+        start_weights = None if start is None else read_draft_weights(start)[1]
+        tables = self._tables(split, start_weights)
+        model = self._new_model(tables, options.seed)
+        if start_weights is not None:
+            model.load_weights(start_weights)
         trainer = Trainer(
             model, tables, options=options, loss=self._options.loss,
             checkpoint=self._folder / f'{name}.checkpoint', processes=self._processes,
@@ -133,25 +145,19 @@ class PoolDistiller:
         trainer.train(self._sequences(split.train, tables),
                       self._sequences(split.held_out, tables), name)
         if self._processes.is_first:
+            if start_weights is not None and name != GENERAL:
+                _blend(model, start_weights, self._options.blend)
             self._write(path, domain, model, tables, trainer, split)
         trainer.discard_checkpoint()
+        self._processes.wait()
         return path
 
-    def _tables(self, split: Split) -> TargetTables:
+    def _tables(self, split: Split, start: Mapping[str, torch.Tensor] | None) -> TargetTables:
+        """The rows of the draft that training begins with, or the most frequent ones."""
         embedding = self._target.weights.embedding
-        rows = min(self._options.rows, len(embedding))
-        return TargetTables.make(embedding, embedding,
-                                 frequent_rows(split.train, rows, len(embedding)))
-
-    def _model(self, tables: TargetTables, start: Path | None, seed: int) -> DraftModel:
-        model = self._new_model(tables, seed)
-        if start is not None:
-            _, weights = read_draft_weights(start)
-            old_rows = weights.pop(OUTPUT_TOKEN_IDS).long()
-            for name in ROW_TENSORS & weights.keys():
-                weights[name] = _moved_rows(weights[name], old_rows, tables)
-            model.load_weights(weights)
-        return model
+        rows = frequent_rows(split.train, min(self._options.rows, len(embedding)),
+                             len(embedding)) if start is None else start[OUTPUT_TOKEN_IDS].long()
+        return TargetTables.make(embedding, embedding, rows)
 
     def _new_model(self, tables: TargetTables, seed: int) -> DraftModel:
         options, embedding = self._options, self._target.weights.embedding
@@ -213,14 +219,12 @@ def _row_counts(split: Split, tables: TargetTables) -> torch.Tensor:
     return torch.bincount(rows[rows >= 0], minlength=len(tables.row_tokens)).float()
 
 
-def _moved_rows(values: torch.Tensor, old_rows: torch.Tensor,
-                tables: TargetTables) -> torch.Tensor:
-    """Rows that both drafts have; a new one begins as the mean, and a new bias as a rare one."""
-    start = values.quantile(0.1) if values.dim() == 1 else values.mean(0)
-    moved = start.expand(len(tables.row_tokens), *values.shape[1:]).clone()
-    places = tables.token_rows[old_rows]
-    moved[places[places >= 0]] = values[places >= 0]
-    return moved
+@torch.no_grad()
+def _blend(model: DraftModel, start: Mapping[str, torch.Tensor], share: float) -> None:
+    """Keep ``share`` of what training changed."""
+    trained = model.weights()
+    model.load_weights({name: start[name].lerp(weight, share)
+                        for name, weight in trained.items()})
 
 
 def _write_json(path: Path, document: object) -> None:

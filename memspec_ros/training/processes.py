@@ -38,6 +38,11 @@ class Processes:
             return list(items)
         return list(items[self.number::self.count])
 
+    def wait(self) -> None:
+        """Wait for all processes, so that none looks for a file before it is written."""
+        if self.count > 1:
+            distributed.barrier()
+
     def average(self, gradients: Sequence[torch.Tensor | None]) -> None:
         """Replace gradients by their mean over all processes."""
         if self.count > 1:

@@ -2,7 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Distilling a pool, end to end on a tiny target: files, resuming, and what is refused."""
 
+import dataclasses
 import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -122,6 +128,59 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
     (tmp_path / 'general.checkpoint').write_bytes(b'not a checkpoint')
     with pytest.raises(DataError, match=r'general\.checkpoint is damaged'):
         make_distiller(tmp_path).general()
+
+
+def test_a_specialist_goes_part_of_the_way_from_the_general_draft(tmp_path):
+    weights = {}
+    for blend in (0.25, 1.0):
+        folder = tmp_path / str(blend)
+        options = dataclasses.replace(OPTIONS, blend=blend, storage='fp32')
+        distiller = make_distiller(folder, options)
+        distiller.general()
+        distiller.specialist('math')
+        weights[blend] = [read_draft_weights(folder / f'{name}.safetensors')[1]
+                          for name in ('general', 'math')]
+    general, part = weights[0.25]
+    trained = weights[1.0][1]
+    assert not torch.equal(trained['query'], general['query'])
+    torch.testing.assert_close(part['query'], general['query'].lerp(trained['query'], 0.25))
+    assert torch.equal(part['output_token_ids'], general['output_token_ids'])
+
+
+def test_a_blend_out_of_range_is_refused():
+    with pytest.raises(ConfigError, match=r'blend is 1\.5; it must be in \(0, 1\]'):
+        DistillOptions(blend=1.5)
+
+
+TWO_PROCESSES = """
+import sys
+sys.path[:0] = {paths!r}
+from pathlib import Path
+import torch
+import test_distill as scene
+distiller = scene.make_distiller(Path({folder!r}))
+distiller.general()
+distiller.specialist('math')
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_two_processes_train_one_draft(tmp_path):
+    here = Path(__file__).resolve()
+    code = TWO_PROCESSES.format(paths=[str(here.parents[2]), str(here.parent)],
+                                folder=str(tmp_path))
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        port = free.getsockname()[1]
+    common = {**os.environ, 'WORLD_SIZE': '2', 'MASTER_ADDR': '127.0.0.1',
+              'MASTER_PORT': str(port), 'OMP_NUM_THREADS': '1'}
+    workers = [subprocess.Popen([sys.executable, '-c', code], env={**common, 'RANK': str(rank)})
+               for rank in range(2)]
+    assert [worker.wait(240) for worker in workers] == [0, 0]
+    header, _ = read_draft_weights(tmp_path / 'general.safetensors')
+    assert header.card.training['steps'] > 5
+    assert (tmp_path / 'math.safetensors').exists()
+    assert not list(tmp_path.glob('*.checkpoint'))
 
 
 def test_an_empty_domain_is_refused(tmp_path):
