@@ -81,7 +81,9 @@ class NativeDecoder:
         self._library = native.load()
         self._cosines, self._sines = _rotary_table(config, context_tokens)
         self._handle = self._create()
-        weakref.finalize(self, self._library.memspec_decoder_destroy, self._handle)
+        # At the end of the process a decode thread may still be in a pass: nothing is freed then.
+        weakref.finalize(self, self._library.memspec_decoder_destroy,
+                         self._handle).atexit = False
         self.vocab_size = 0 if weights.head is None else weights.head.rows
         self._token_ids = (ctypes.c_int32 * max_width)()
         self._best_ids = (ctypes.c_int32 * max_width)()

@@ -28,7 +28,8 @@ class NativePool:
                              'asked for')
         self.num_threads = num_threads
         self.handle = handle
-        weakref.finalize(self, library.memspec_pool_destroy, handle)
+        # At the end of the process a decode thread may still use it: it is left alone then.
+        weakref.finalize(self, library.memspec_pool_destroy, handle).atexit = False
 
     def linear(self, matrix: PackedMatrix, inputs: torch.Tensor,
                bias: torch.Tensor | None = None) -> torch.Tensor:
