@@ -150,9 +150,10 @@ class FeatureDraft:
             if len(proposed) == num_tokens:
                 break
             self._lookup.append(token)
+            looked_up = [self._lookup.look_up()]
             own = self._project('own_in', output)
-            output, before = self._slots([token], [self._lookup.look_up()], own, before)
-            token = self._choose(output, [self._lookup.look_up()])[0]
+            output, before = self._slots([token], looked_up, own, before)
+            token = self._choose(output, looked_up)[0]
         self._lookup.rollback(length)
         self._entries.rollback(length)
         return proposed
@@ -193,18 +194,14 @@ class FeatureDraft:
                 self._output, self._prediction = output[-1:], predicted[-1]
             first = last
 
-    def _rewind(self, tokens: Sequence[int]) -> int:
-        """Forget what is not a prefix of ``tokens``; returns how many are shared."""
-        shared = 0
-        for mine, theirs in zip(self._tokens, tokens, strict=False):
-            if mine != theirs:
-                break
-            shared += 1
-        if shared < len(self._tokens):
-            # Entries of the shared slots cannot be continued without the slot before: start anew.
+    def _rewind(self, tokens: list[int]) -> int:
+        """Forget all unless it is a prefix of ``tokens``; returns how many are shared.
+
+        Entries of a part cannot be continued, since the slot before is kept for the last only.
+        """
+        if tokens[:len(self._tokens)] != self._tokens:
             self.reset()
-            return 0
-        return shared
+        return len(self._tokens)
 
     def _slots(self, tokens: Sequence[int], looked_up: Sequence[tuple[int, int]],
                own: torch.Tensor, before: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
