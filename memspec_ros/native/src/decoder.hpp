@@ -80,7 +80,10 @@ private:
   int head_units() const {return (num_panels(config_.head) + kHeadPanels - 1) / kHeadPanels;}
   bool is_narrow() const {return pass_.width <= kNarrow;}
   KvHead kv_head_of(int layer, int kv_head) const;
-  float * state(int row) const {return states_.get() + static_cast<size_t>(row) * config_.hidden_size;}
+  float * state(int row) const
+  {
+    return states_.get() + static_cast<size_t>(row) * config_.hidden_size;
+  }
 
   MsDecoderConfig config_;
   std::vector<MsLayer> layers_;

@@ -105,8 +105,8 @@ inline void weigh(float * scores, int count, float * stats)
 // elements from `next` on come.
 template<class Element, int Q, int B>
 inline void mix_part(
-  const Element * values, const Element * next, int head_dim, int count, int first, float (* weights)[kChunk],
-  const PartialView * partials)
+  const Element * values, const Element * next, int head_dim, int count, int first,
+  float (* weights)[kChunk], const PartialView * partials)
 {
   constexpr int kParts = B * kVectors;
   F sums[Q][kParts];

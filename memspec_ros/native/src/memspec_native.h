@@ -116,7 +116,8 @@ MEMSPEC_API int32_t memspec_pack_dense(
   const struct MsMatrix * shape, const void * values, void * packed);
 
 // Write one row's float32 values.
-MEMSPEC_API int32_t memspec_unpack_row(const struct MsMatrix * matrix, int32_t row, float * values);
+MEMSPEC_API int32_t memspec_unpack_row(
+  const struct MsMatrix * matrix, int32_t row, float * values);
 
 MEMSPEC_API struct MsPool * memspec_pool_create(int32_t num_threads);
 MEMSPEC_API void memspec_pool_destroy(struct MsPool * pool);
@@ -130,7 +131,8 @@ MEMSPEC_API int32_t memspec_decoder_create(
   const struct MsDecoderConfig * config, struct MsPool * pool, struct MsDecoder ** decoder);
 MEMSPEC_API void memspec_decoder_destroy(struct MsDecoder * decoder);
 MEMSPEC_API size_t memspec_decoder_bytes(const struct MsDecoder * decoder);
-MEMSPEC_API int32_t memspec_decoder_forward(struct MsDecoder * decoder, const struct MsPass * pass);
+MEMSPEC_API int32_t memspec_decoder_forward(
+  struct MsDecoder * decoder, const struct MsPass * pass);
 
 #ifdef __cplusplus
 }

@@ -172,7 +172,9 @@ int32_t memspec_pack_dense(const MsMatrix * shape, const void * values, void * p
 
 int32_t memspec_unpack_row(const MsMatrix * matrix, int32_t row, float * values)
 {
-  if (!memspec_packed_bytes(matrix) || !matrix->data || row < 0 || row >= matrix->rows || !values) {
+  if (!memspec_packed_bytes(matrix) || !matrix->data || row < 0 || row >= matrix->rows ||
+    !values)
+  {
     return MS_BAD_ARGUMENT;
   }
   memspec::unpack_row(*matrix, row, values);
