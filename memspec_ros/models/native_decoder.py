@@ -36,12 +36,22 @@ class NativeKVCache:
 
     def __init__(self, config: DecoderConfig, *, context_tokens: int,
                  dtype: torch.dtype = torch.float16) -> None:
+        shape = _kv_shape(config, context_tokens)
+        self._take(context_tokens, torch.zeros(shape, dtype=dtype),
+                   torch.zeros(shape, dtype=dtype))
+
+    def _take(self, context_tokens: int, keys: torch.Tensor, values: torch.Tensor) -> None:
         self.context_tokens = context_tokens
-        self.capacity = -(-context_tokens // _KV_BLOCK) * _KV_BLOCK
-        shape = (config.num_layers, config.num_kv_heads, self.capacity, config.head_dim)
-        self.keys = torch.zeros(shape, dtype=dtype)
-        self.values = torch.zeros(shape, dtype=dtype)
+        self.keys, self.values = keys, values
+        self.capacity = keys.shape[2]
         self.length = 0
+
+    @classmethod
+    def of(cls, context_tokens: int, keys: torch.Tensor, values: torch.Tensor) -> NativeKVCache:
+        """Return a KV cache over given memory, [layers, kv_heads, capacity, head_dim] each."""
+        made = cls.__new__(cls)
+        made._take(context_tokens, keys, values)
+        return made
 
     @property
     def num_bytes(self) -> int:
@@ -57,6 +67,25 @@ class NativeKVCache:
             raise ModelError(f'cannot roll the KV cache back to {length}: it holds '
                              f'{self.length} tokens')
         self.length = length
+
+
+class NativeKVCaches:
+    """KV caches of several sequences in one block, which :meth:`NativeDecoder.forward_rows`
+    takes together. Each is a KV cache of its own, too."""
+
+    def __init__(self, config: DecoderConfig, *, count: int, context_tokens: int,
+                 dtype: torch.dtype = torch.float16) -> None:
+        shape = (count, *_kv_shape(config, context_tokens))
+        self.keys = torch.zeros(shape, dtype=dtype)
+        self.values = torch.zeros(shape, dtype=dtype)
+        self._caches = [NativeKVCache.of(context_tokens, self.keys[slot], self.values[slot])
+                        for slot in range(count)]
+
+    def __len__(self) -> int:
+        return len(self._caches)
+
+    def __getitem__(self, slot: int) -> NativeKVCache:
+        return self._caches[slot]
 
 
 class NativeDecoder:
@@ -90,6 +119,8 @@ class NativeDecoder:
         self._logits = torch.empty(RESERVED_LOGITS if weights.head else 0, self.vocab_size)
         self._hidden = torch.empty(max_width, config.hidden_size)
         self._pass = native.PassStruct()
+        self._slots = (ctypes.c_int32 * max_width)()
+        self._positions = (ctypes.c_int32 * max_width)()
 
     def _create(self) -> ctypes.c_void_p:
         config, weights = self.config, self.weights
@@ -158,6 +189,33 @@ class NativeDecoder:
                             ctypes.addressof(self._best_ids))
         return self._best_ids[:num_logits], hidden
 
+    def forward_rows(self, token_ids: Sequence[int], kv_caches: NativeKVCaches,
+                     slots: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append one token to each of several KV caches, in one pass.
+
+        :param slots: the KV cache of each token, no two the same.
+        :returns: as :meth:`forward`, with logits for every row.
+        :raises ModelError: a KV cache is full, or named twice.
+        """
+        if len(set(slots)) != len(token_ids) or len(slots) != len(token_ids):
+            raise ModelError(f'{len(token_ids)} tokens need as many different KV caches, not '
+                             f'{list(slots)}')
+        self._set_tokens(token_ids)
+        width, call = len(token_ids), self._pass
+        self._slots[:width] = list(slots)
+        self._positions[:width] = [kv_caches[slot].length for slot in slots]
+        call.num_slots = len(kv_caches)
+        call.slots, call.positions = map(ctypes.addressof, (self._slots, self._positions))
+        try:
+            self._logits_room(width)
+            hidden = self._pass_over(width, kv_caches.keys, kv_caches.values, width,
+                                     self._logits.data_ptr(), None)
+        finally:
+            call.slots = call.positions = None
+        for slot in slots:
+            kv_caches[slot].length += 1
+        return self._logits[:width], hidden
+
     def _set_tokens(self, token_ids: Sequence[int]) -> None:
         if not 1 <= len(token_ids) <= self.max_width:
             raise ModelError(f'a pass takes 1 to {self.max_width} tokens, not {len(token_ids)}')
@@ -167,26 +225,40 @@ class NativeDecoder:
 
     def _run(self, width: int, kv_cache: NativeKVCache,
              num_logits: int) -> tuple[torch.Tensor, torch.Tensor]:
-        if num_logits > self._logits.shape[0] and self.vocab_size:
-            self._logits = torch.empty(num_logits, self.vocab_size)
+        self._logits_room(num_logits)
         hidden = self._call(width, kv_cache, num_logits, self._logits.data_ptr(), None)
         return self._logits[:num_logits], hidden
+
+    def _logits_room(self, num_logits: int) -> None:
+        if num_logits > self._logits.shape[0] and self.vocab_size:
+            self._logits = torch.empty(num_logits, self.vocab_size)
 
     def _call(self, width: int, kv_cache: NativeKVCache, num_logits: int,
               logits: int | None, best_ids: int | None) -> torch.Tensor:
         if kv_cache.length + width > kv_cache.context_tokens:
             raise ModelError(f'{kv_cache.length} tokens in the KV cache and {width} more pass '
                              f'its {kv_cache.context_tokens} context tokens')
+        self._pass.position = kv_cache.length
+        hidden = self._pass_over(width, kv_cache.keys, kv_cache.values, num_logits, logits,
+                                 best_ids)
+        kv_cache.length += width
+        return hidden
+
+    def _pass_over(self, width: int, keys: torch.Tensor, values: torch.Tensor, num_logits: int,
+                   logits: int | None, best_ids: int | None) -> torch.Tensor:
         call = self._pass
-        call.width, call.position, call.num_logits = width, kv_cache.length, num_logits
-        call.kv_capacity = kv_cache.capacity
-        call.keys, call.values = kv_cache.keys.data_ptr(), kv_cache.values.data_ptr()
+        call.width, call.num_logits, call.kv_capacity = width, num_logits, keys.shape[-2]
+        call.keys, call.values = keys.data_ptr(), values.data_ptr()
         call.logits, call.best_ids = logits, best_ids
         call.hidden, call.hidden_capacity = self._hidden.data_ptr(), self.max_width
         native.check(self._library.memspec_decoder_forward(self._handle, ctypes.byref(call)),
                      f'a pass of {width} tokens with {num_logits} logits')
-        kv_cache.length += width
         return self._hidden[:width]
+
+
+def _kv_shape(config: DecoderConfig, context_tokens: int) -> tuple[int, int, int, int]:
+    capacity = -(-context_tokens // _KV_BLOCK) * _KV_BLOCK
+    return config.num_layers, config.num_kv_heads, capacity, config.head_dim
 
 
 def _struct(matrix: PackedMatrix | None) -> native.MatrixStruct:

@@ -17,7 +17,7 @@ from typing import ClassVar
 import memspec_ros
 from memspec_ros.errors import DependencyError, ModelError, UnsupportedModelError
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 LIBRARY_NAME = 'libmemspec_native.so'
 
 FP32, FP16, BF16, INT8, INT4 = range(5)
@@ -64,7 +64,8 @@ class PassStruct(Structure):
         ('token_ids', c_void_p), ('embeddings', c_void_p), ('width', c_int32),
         ('position', c_int32), ('num_logits', c_int32), ('kv_capacity', c_int32),
         ('keys', c_void_p), ('values', c_void_p), ('logits', c_void_p), ('best_ids', c_void_p),
-        ('hidden', c_void_p), ('hidden_start', c_int32), ('hidden_capacity', c_int32)]
+        ('hidden', c_void_p), ('hidden_start', c_int32), ('hidden_capacity', c_int32),
+        ('num_slots', c_int32), ('slots', c_void_p), ('positions', c_void_p)]
 
 
 _PROTOTYPES = {

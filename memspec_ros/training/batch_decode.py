@@ -1,26 +1,57 @@
 # Copyright 2026 The memspec_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""Many answers of the target at once: one fp32 forward over rows of different lengths.
+"""Many answers of the target at once: rows of different lengths in one pass.
 
-The corpus is made with this rather than with the serving decoder, which runs one sequence: here
-the matmuls see all rows, finished rows make place for waiting prompts (continuous batching), and
-the KV cache is allocated once. The same forward gives a teacher-forced pass.
+The corpus is made with this rather than with the serving loop, which runs one sequence: here each
+pass reads the weights once for all rows, and finished rows make place for waiting prompts
+(continuous batching). The same rows give a teacher-forced pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
-from torch.nn import functional
 
 from memspec_ros.errors import DataError
-from memspec_ros.models.decoder_config import DecoderConfig
-from memspec_ros.models.weights import DecoderWeights, LayerWeights
 
 ADMIT_TOGETHER = 8      # rows that must be free before prompts are admitted: wider passes
-PASS_SEQUENCES = 8      # sequences per prefill pass
+
+
+class Rows(Protocol):
+    """KV caches of a number of sequences, their slots, and passes over them."""
+
+    num_rows: int
+    capacity: int                   # tokens per sequence
+    hidden_size: int
+    pass_sequences: int             # sequences that one extend takes well
+
+    def share(self, tokens: Sequence[int]) -> torch.Tensor:
+        """Forget all; begin every slot with these tokens. Returns states [tokens, hidden]."""
+        ...
+
+    def extend(self, sequences: Sequence[Sequence[int]], slot: int, *,
+               with_logits: bool) -> tuple[list[torch.Tensor], torch.Tensor | None]:
+        """Fill the slots from ``slot`` on with sequences that begin with the shared tokens.
+
+        :returns: last states of what follows the shared tokens, [tokens, hidden] each, and the
+            logits of every last token, [sequences, vocab].
+        """
+        ...
+
+    def advance(self, tokens: Sequence[int],
+                lengths: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append one token to each of the first slots, which hold ``lengths`` tokens.
+
+        :returns: last states [rows, hidden] and logits [rows, vocab].
+        """
+        ...
+
+    def move(self, source: int, slot: int, length: int) -> None:
+        """Copy one slot's first ``length`` entries to another."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,25 +98,11 @@ class _Row:
 
 
 class BatchDecoder:
-    """Greedy or sampled answers to many prompts.
+    """Greedy or sampled answers to many prompts."""
 
-    :param weights: the target's, in fp32.
-    :param num_rows: sequences in flight at most.
-    :param capacity: tokens per sequence, prompt and answer together.
-    """
-
-    def __init__(self, config: DecoderConfig, weights: DecoderWeights, *, num_rows: int,
-                 capacity: int) -> None:
-        self._config = config
-        self._weights = weights
-        self._capacity = capacity
-        shape = (config.num_layers, num_rows, config.num_kv_heads, capacity, config.head_dim)
-        self._num_rows = num_rows
-        self._keys = torch.zeros(shape)      # [layers, rows, kv_heads, capacity, head]
-        self._values = torch.zeros(shape)
-        self._cos, self._sin = _rotary_tables(config, capacity)
-        self._num_shared = 0
-        self._shared_states = torch.zeros(0, config.hidden_size)
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._shared_states = torch.zeros(0, rows.hidden_size)
 
     @torch.inference_mode()
     def answer(self, prompts: Sequence[Sequence[int]], *, max_new_tokens: int,
@@ -104,11 +121,12 @@ class BatchDecoder:
         waiting = list(enumerate(prompts))[::-1]
         rows: list[_Row] = []
         while waiting or rows:
-            free = self._num_rows - len(rows)
+            free = self._rows.num_rows - len(rows)
             if waiting and (free >= ADMIT_TOGETHER or not rows):
                 admitted = [waiting.pop() for _ in range(min(free, len(waiting)))]
-                for start in range(0, len(admitted), PASS_SEQUENCES):
-                    rows += self._admit(admitted[start:start + PASS_SEQUENCES], len(rows), choose)
+                for start in range(0, len(admitted), self._rows.pass_sequences):
+                    rows += self._admit(admitted[start:start + self._rows.pass_sequences],
+                                        len(rows), choose)
             for slot in reversed(range(len(rows))):
                 if _finished(rows[slot], max_new_tokens, end_ids):
                     yield self._retire(rows, slot)
@@ -125,36 +143,35 @@ class BatchDecoder:
         """
         self._check(sequences, 0)
         self._begin(sequences)
-        together = min(PASS_SEQUENCES, self._num_rows)
+        together = min(self._rows.pass_sequences, self._rows.num_rows)
         for start in range(0, len(sequences), together):
-            yield from self._extend(sequences[start:start + together], 0)
+            yield from self._extend(sequences[start:start + together], 0, with_logits=False)[0]
 
     def _check(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> None:
         for index, prompt in enumerate(prompts):
-            if not 0 < len(prompt) <= self._capacity - max_new_tokens:
+            if not 0 < len(prompt) <= self._rows.capacity - max_new_tokens:
                 raise DataError(f'prompt {index} has {len(prompt)} tokens; with '
                                 f'{max_new_tokens} new ones 1 to '
-                                f'{self._capacity - max_new_tokens} fit')
+                                f'{self._rows.capacity - max_new_tokens} fit')
 
     def _begin(self, sequences: Sequence[Sequence[int]]) -> None:
         """Compute what all sequences begin with (the system prompt) once, into every slot."""
-        shared = _common_prefix(sequences)
-        self._num_shared = 0
-        self._shared_states = torch.zeros(0, self._config.hidden_size)
-        if len(sequences) > 1 and shared:
-            self._shared_states = self._extend([shared], 0)[0]
-            self._num_shared = len(shared)
-            for buffer in (self._keys, self._values):
-                buffer[:, 1:, :, :len(shared)] = buffer[:, :1, :, :len(shared)]
+        shared = _common_prefix(sequences) if len(sequences) > 1 else []
+        self._shared_states = self._rows.share(shared).clone()
+
+    def _extend(self, sequences: Sequence[Sequence[int]], slot: int, *,
+                with_logits: bool) -> tuple[list[torch.Tensor], torch.Tensor | None]:
+        hidden, logits = self._rows.extend(sequences, slot, with_logits=with_logits)
+        return [torch.cat((self._shared_states, states)) for states in hidden], logits
 
     def _admit(self, prompts: Sequence[tuple[int, Sequence[int]]], slot: int,
                choose: Chooser) -> list[_Row]:
-        hidden = self._extend([prompt for _, prompt in prompts], slot)
-        logits = self._weights.head(torch.stack([states[-1] for states in hidden]))
+        hidden, logits = self._extend([prompt for _, prompt in prompts], slot, with_logits=True)
+        assert logits is not None
         tokens = choose(logits, [index for index, _ in prompts], [0] * len(prompts))
         rows = []
         for (index, prompt), token, prompt_states in zip(prompts, tokens, hidden, strict=True):
-            states = torch.zeros(self._capacity, prompt_states.shape[1], dtype=torch.float16)
+            states = torch.zeros(self._rows.capacity, prompt_states.shape[1], dtype=torch.float16)
             states[:len(prompt)] = prompt_states
             rows.append(_Row(index=index, length=len(prompt), token=token, output_ids=[token],
                              states=states))
@@ -164,15 +181,13 @@ class BatchDecoder:
         row, last = rows[slot], rows.pop()
         if last is not row:
             rows[slot] = last
-            for buffer in (self._keys, self._values):
-                buffer[:, slot, :, :last.length] = buffer[:, len(rows), :, :last.length]
+            self._rows.move(len(rows), slot, last.length)
         return Answer(index=row.index, output_ids=row.output_ids,
                       states=row.states[:row.length].clone())
 
     def _step(self, rows: list[_Row], choose: Chooser) -> None:
-        positions = torch.tensor([row.length for row in rows])
-        hidden = self._advance(torch.tensor([row.token for row in rows]), positions)
-        logits = self._weights.head(hidden)
+        hidden, logits = self._rows.advance([row.token for row in rows],
+                                            [row.length for row in rows])
         tokens = choose(logits, [row.index for row in rows],
                         [len(row.output_ids) for row in rows])
         for row, token, state in zip(rows, tokens, hidden, strict=True):
@@ -180,68 +195,6 @@ class BatchDecoder:
             row.length += 1
             row.token = token
             row.output_ids.append(token)
-
-    def _advance(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """One token for each row. tokens, positions: [rows] -> [rows, hidden]."""
-        config, weights, num = self._config, self._weights, len(tokens)
-        stop = int(positions.max()) + 1
-        slots = torch.arange(num)
-        mask = torch.arange(stop) <= positions[:, None]                   # [rows, stop]
-        cos, sin = self._cos[positions][:, None], self._sin[positions][:, None]
-        x = weights.embedding[tokens]
-        for number, layer in enumerate(weights.layers):
-            query, key, value = self._project(layer, x)   # [rows, heads or kv_heads, head]
-            keys, values = self._keys[number], self._values[number]
-            keys[slots, :, positions] = _rotate(key, cos, sin)
-            values[slots, :, positions] = value
-            query = _rotate(query, cos, sin).view(num, config.num_kv_heads, -1, config.head_dim)
-            mixed = functional.scaled_dot_product_attention(
-                query, keys[:num, :, :stop], values[:num, :, :stop],
-                attn_mask=mask[:, None, None])
-            x = _finish_layer(config, layer, x, mixed.reshape(num, -1))
-        return _norm(x, weights.final_norm, config.norm_epsilon)
-
-    def _extend(self, sequences: Sequence[Sequence[int]], slot: int) -> list[torch.Tensor]:
-        """Fill the slots from ``slot`` on. Returns [tokens, hidden] for each sequence."""
-        config, weights, shared = self._config, self._weights, self._num_shared
-        lengths = [len(sequence) - shared for sequence in sequences]
-        tokens = torch.tensor([token for sequence in sequences for token in sequence[shared:]])
-        positions = torch.cat([torch.arange(shared, shared + length) for length in lengths])
-        cos, sin = self._cos[positions][:, None], self._sin[positions][:, None]
-        masks = [torch.arange(shared + n) <= torch.arange(shared, shared + n)[:, None]
-                 for n in lengths]
-        x = weights.embedding[tokens]
-        for number, layer in enumerate(weights.layers):
-            query, key, value = self._project(layer, x)
-            parts = zip(_rotate(query, cos, sin).split_with_sizes(lengths),
-                        _rotate(key, cos, sin).split_with_sizes(lengths),
-                        value.split_with_sizes(lengths), masks, strict=True)
-            mixed = torch.cat([self._attend(number, slot + row, *part)
-                               for row, part in enumerate(parts)])
-            x = _finish_layer(config, layer, x, mixed)
-        hidden = _norm(x, weights.final_norm, config.norm_epsilon).split_with_sizes(lengths)
-        return [torch.cat((self._shared_states, states)) for states in hidden]
-
-    def _attend(self, number: int, slot: int, query: torch.Tensor, key: torch.Tensor,
-                value: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Attention of one sequence's tokens. query: [tokens, heads, head]."""
-        stop = mask.shape[1]
-        keys, values = self._keys[number, slot], self._values[number, slot]
-        keys[:, stop - len(key):stop] = key.transpose(0, 1)
-        values[:, stop - len(key):stop] = value.transpose(0, 1)
-        groups = self._config.num_heads // self._config.num_kv_heads
-        mixed = functional.scaled_dot_product_attention(
-            query.transpose(0, 1)[None], keys[None, :, :stop].repeat_interleave(groups, 1),
-            values[None, :, :stop].repeat_interleave(groups, 1), attn_mask=mask)
-        return mixed[0].transpose(0, 1).flatten(1)
-
-    def _project(self, layer: LayerWeights,
-                 x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        config = self._config
-        fused = layer.qkv(_norm(x, layer.attention_norm, config.norm_epsilon))
-        query, key, value = fused.view(len(x), -1, config.head_dim).split_with_sizes(
-            (config.num_heads, config.num_kv_heads, config.num_kv_heads), 1)
-        return query, key, value
 
 
 def _common_prefix(sequences: Sequence[Sequence[int]]) -> list[int]:
@@ -257,26 +210,3 @@ def _common_prefix(sequences: Sequence[Sequence[int]]) -> list[int]:
 
 def _finished(row: _Row, max_new_tokens: int, end_ids: frozenset[int]) -> bool:
     return row.token in end_ids or len(row.output_ids) >= max_new_tokens
-
-
-def _finish_layer(config: DecoderConfig, layer: LayerWeights, x: torch.Tensor,
-                  mixed: torch.Tensor) -> torch.Tensor:
-    x = x + layer.output(mixed)
-    gate, up = layer.gate_up(_norm(x, layer.mlp_norm, config.norm_epsilon)).chunk(2, -1)
-    return x + layer.down(functional.silu(gate) * up)
-
-
-def _norm(x: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:
-    return functional.rms_norm(x, (x.shape[-1],), weight, epsilon)
-
-
-def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Rotary embedding, halves rotated against each other. x: [..., head]."""
-    low, high = x.chunk(2, -1)
-    return torch.cat((low * cos - high * sin, high * cos + low * sin), -1)
-
-
-def _rotary_tables(config: DecoderConfig, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
-    rates = torch.tensor(config.rope.inverse_frequencies(config.head_dim), dtype=torch.float64)
-    angles = torch.arange(capacity, dtype=torch.float64)[:, None] * rates
-    return angles.cos().float(), angles.sin().float()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -21,7 +21,9 @@ from memspec_ros.training.corpus_job import (
 )
 from memspec_ros.training.progress import Progress
 from memspec_ros.training.prompts import read_prompts, tokenize
-from memspec_ros.training.trained_target import TrainedTarget
+from memspec_ros.training.trained_target import FP32, TrainedTarget
+
+SERVED = 'served'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,11 @@ class CorpusRequest:
     max_prompt_tokens: int
     output: Path
     options: CorpusOptions
+
+    def load_target(self) -> TrainedTarget:
+        """Load the target in the form that answers are made in."""
+        return TrainedTarget.load(self.target, tokenizer=self.tokenizer,
+                                  as_served=self.options.form != FP32)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,8 +71,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--keep-states', action='store_true',
                         help="keep the target's hidden states (1.2 KB a token at 576 channels), "
                         'so that distilling need not run it again')
+    parser.add_argument('--form', choices=(SERVED, FP32), default=SERVED,
+                        help='numbers that the target computes in: as the node serves it '
+                        '(default; the native decoder, where it is built), or fp32')
     parser.add_argument('--workers', type=int, default=1,
-                        help='processes, one CPU thread each; better than threads on few cores')
+                        help='processes, one CPU thread each; better than threads on few cores '
+                        'that others use, too')
 
 
 def run(args: argparse.Namespace) -> int:
@@ -77,12 +88,13 @@ def run(args: argparse.Namespace) -> int:
         domain=args.domain, limit=args.limit, max_prompt_tokens=args.max_prompt_tokens,
         output=args.output, options=CorpusOptions(
             max_new_tokens=args.max_new_tokens, temperature=args.temperature, seed=args.seed,
-            num_rows=args.batch, part_prompts=args.part_prompts, keep_states=args.keep_states))
+            num_rows=args.batch, part_prompts=args.part_prompts, keep_states=args.keep_states,
+            form=args.form))
     if args.workers > 1:
         _run_workers(request, args.workers)
     else:
         _work(request, 0, 1)
-    target = TrainedTarget.load(request.target, tokenizer=request.tokenizer)
+    target = request.load_target()
     job, _ = _open(request, target)
     job.join()
     print(f'{args.output}: the corpus is complete')
@@ -111,19 +123,20 @@ def _open(request: CorpusRequest,
         print(f'{num_long} of {len(rows)} prompts are longer than '
               f'{request.max_prompt_tokens} tokens and left out')
     prompts = interleave(prompts)[:request.limit or None]
-    return CorpusJob(request.output, prompts, request.options, target=target.checksum), prompts
+    options = replace(request.options, form=target.form)
+    return CorpusJob(request.output, prompts, options, target=target.checksum), prompts
 
 
 def _work(request: CorpusRequest, number: int, count: int) -> None:
     """Make every ``count``-th missing part, from ``number`` on."""
     if count > 1:
         torch.set_num_threads(1)
-    target = TrainedTarget.load(request.target, tokenizer=request.tokenizer)
+    target = request.load_target()
     job, prompts = _open(request, target)
     parts = [part for part in job.missing() if part % count == number]
     longest = max(len(prompt.prompt_ids) for prompt in prompts)
-    decoder = BatchDecoder(target.config, target.weights, num_rows=request.options.num_rows,
-                           capacity=longest + request.options.max_new_tokens)
+    decoder = BatchDecoder(target.rows(num_rows=request.options.num_rows,
+                                       capacity=longest + request.options.max_new_tokens))
     total = len(parts) * request.options.part_prompts * request.options.max_new_tokens
     with Progress(total, f'corpus {number + 1}/{count}', unit='tokens at most') as progress:
         for part in parts:

@@ -35,6 +35,7 @@ class CorpusOptions:
     num_rows: int = 64
     part_prompts: int = 192
     keep_states: bool = False
+    form: str = 'fp32'
 
     def __post_init__(self) -> None:
         for name in ('max_new_tokens', 'num_rows', 'part_prompts'):

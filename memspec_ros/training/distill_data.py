@@ -95,8 +95,7 @@ def _states_of_part(items: list[Conversation], target: TrainedTarget,
     file = cache / f'states-{hashlib.sha256(key.encode()).hexdigest()[:24]}.safetensors'
     if not file.exists():
         sequences = [item.prompt_ids + item.output_ids[:-1] for item in items]
-        decoder = BatchDecoder(target.config, target.weights, num_rows=8,
-                               capacity=max(map(len, sequences)))
+        decoder = BatchDecoder(target.rows(num_rows=8, capacity=max(map(len, sequences))))
         write_corpus(file, [
             Conversation(id=item.id, domain=item.domain, prompt_ids=item.prompt_ids,
                          output_ids=item.output_ids, states=states.half())

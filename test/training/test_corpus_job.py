@@ -42,7 +42,7 @@ def make_prompts(count=18):
 
 
 def make_decoder():
-    return BatchDecoder(CONFIG, make_weights(), num_rows=4, capacity=50)
+    return BatchDecoder(make_target().rows(num_rows=4, capacity=50))
 
 
 def make_job(folder, options=OPTIONS, target='f' * 64, prompts=None):
@@ -94,7 +94,7 @@ def test_a_teacher_forced_pass_gives_the_same_states():
 def test_sampled_tokens_do_not_depend_on_the_batch():
     prompts = [prompt.prompt_ids for prompt in make_prompts(6)]
     def answers(rows):
-        decoder = BatchDecoder(CONFIG, make_weights(), num_rows=rows, capacity=32)
+        decoder = BatchDecoder(make_target().rows(num_rows=rows, capacity=32))
         made = decoder.answer(prompts, max_new_tokens=8, end_ids=frozenset(),
                               choose=choose_sampled(0.8, 7))
         return {answer.index: answer.output_ids for answer in made}

@@ -56,7 +56,7 @@ def answers(count=24):
     prompts = [torch.randint(2, CONFIG.vocab_size, (_prompt_length(number),),
                              generator=generator).tolist()
                for number in range(count)]
-    decoder = BatchDecoder(target.config, target.weights, num_rows=8, capacity=112)
+    decoder = BatchDecoder(target.rows(num_rows=8, capacity=112))
     made = sorted(decoder.answer(prompts, max_new_tokens=MAX_TOKENS,
                                  end_ids=target.tokenizer.end_ids), key=lambda a: a.index)
     return [Conversation(id=str(a.index), domain='math' if a.index % 2 else 'general',

@@ -3,6 +3,8 @@
 //
 // What the decoder asks of its arguments.
 
+#include <algorithm>
+
 #include "decoder.hpp"
 
 namespace memspec
@@ -58,12 +60,33 @@ int32_t check_config(const MsDecoderConfig & c)
   return embedding_ok && head_ok ? MS_OK : MS_BAD_ARGUMENT;
 }
 
+namespace
+{
+
+bool positions_fit(const MsDecoderConfig & c, const MsPass & p)
+{
+  const int room = std::min(p.kv_capacity, c.context_tokens);
+  if (!p.slots) {
+    return p.position >= 0 && p.position <= room - p.width;
+  }
+  for (int i = 0; i < p.width; ++i) {
+    if (!p.positions || p.slots[i] < 0 || p.slots[i] >= p.num_slots || p.positions[i] < 0 ||
+      p.positions[i] >= room)
+    {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 int32_t check_pass(const MsDecoderConfig & c, const MsPass & p)
 {
   const bool has_input = p.token_ids ? c.embedding.data != nullptr : p.embeddings != nullptr;
   if (!has_input || !p.keys || !p.values || p.width < 1 || p.width > c.max_width ||
-    p.position < 0 || p.kv_capacity % kChunk || p.num_logits < 0 || p.num_logits > p.width ||
-    p.position > p.kv_capacity - p.width || p.position > c.context_tokens - p.width ||
+    p.kv_capacity % kChunk || p.num_logits < 0 || p.num_logits > p.width ||
+    !positions_fit(c, p) ||
     (p.num_logits > 0 && (!c.head.data || (!p.logits && !p.best_ids))) ||
     (p.hidden && (p.hidden_capacity < p.width || p.hidden_start < 0)))
   {

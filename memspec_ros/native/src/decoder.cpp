@@ -161,11 +161,11 @@ void Decoder::project_head(const MsLayer & layer, int index, const Rows & rows, 
   for (int panel = head * dim / kPanelRows; panel < (head + 1) * dim / kPanelRows; ++panel) {
     kernels_->linear(matrix, rows, pass_.width, panel, {values, head_stride_, bias, false});
   }
-  const KvHead kv = is_query ? KvHead{} : kv_head_of(index, head);
   const float scale = is_query ? 1.0f / std::sqrt(static_cast<float>(dim)) : 1.0f;
   for (int row = 0; row < pass_.width; ++row) {
     float * place = values + static_cast<size_t>(row) * head_stride_ + head * dim;
-    const int position = pass_.position + row;
+    const int position = position_of(row);
+    const KvHead kv = is_query ? KvHead{} : kv_head_of(index, head, row);
     if (is_query || is_key) {
       const ptrdiff_t angles = ptrdiff_t{position} * (dim / 2);
       kernels_->rotate(place, config_.cosines + angles, config_.sines + angles, dim, scale);
@@ -178,9 +178,10 @@ void Decoder::project_head(const MsLayer & layer, int index, const Rows & rows, 
   }
 }
 
-KvHead Decoder::kv_head_of(int layer, int kv_head) const
+KvHead Decoder::kv_head_of(int layer, int kv_head, int row) const
 {
-  const size_t index = static_cast<size_t>(layer) * config_.num_kv_heads + kv_head;
+  const size_t slot = pass_.slots ? pass_.slots[row] : 0;
+  const size_t index = (slot * config_.num_layers + layer) * config_.num_kv_heads + kv_head;
   const size_t offset =
     index * pass_.kv_capacity * config_.head_dim * element_bytes(config_.kv_kind);
   return {static_cast<uint8_t *>(pass_.keys) + offset,

@@ -76,10 +76,16 @@ private:
   void merge_best();
 
   int num_chunks() const {return (pass_.position + pass_.width + kChunk - 1) / kChunk;}
+  int position_of(int row) const
+  {
+    return pass_.slots ? pass_.positions[row] : pass_.position + row;
+  }
   int attend_units() const;
   int head_units() const {return (num_panels(config_.head) + kHeadPanels - 1) / kHeadPanels;}
-  bool is_narrow() const {return pass_.width <= kNarrow;}
-  KvHead kv_head_of(int layer, int kv_head) const;
+  bool is_narrow() const {return pass_.width <= kNarrow && !pass_.slots;}
+  // Rows of different sequences share no keys, so that each is a unit of its own.
+  int unit_rows() const {return pass_.slots ? 1 : kWideRows;}
+  KvHead kv_head_of(int layer, int kv_head, int row) const;
   float * state(int row) const
   {
     return states_.get() + static_cast<size_t>(row) * config_.hidden_size;

@@ -14,7 +14,7 @@ namespace memspec
 
 int Decoder::attend_units() const
 {
-  const int parts = is_narrow() ? num_chunks() : (pass_.width + kWideRows - 1) / kWideRows;
+  const int parts = is_narrow() ? num_chunks() : (pass_.width + unit_rows() - 1) / unit_rows();
   return config_.num_kv_heads * parts;
 }
 
@@ -44,7 +44,7 @@ int Decoder::gather(
 {
   int count = 0;
   for (int row = first_row; row < first_row + num_rows; ++row) {
-    const int limit = pass_.position + row + 1;
+    const int limit = position_of(row) + 1;
     if (limit <= chunk * kChunk) {
       continue;
     }
@@ -73,7 +73,7 @@ void Decoder::attend_chunk(int thread, int index, int kv_head, int chunk)
     scratch.views[i] = partial(chunk, kv_head * group_ + i % group_, first_row + i / group_);
   }
   kernels_->attend(
-    kv_head_of(index, kv_head), config_.kv_kind, config_.head_dim, chunk,
+    kv_head_of(index, kv_head, 0), config_.kv_kind, config_.head_dim, chunk,
     scratch.queries.get(), scratch.limits.get(), count, scratch.views.get());
 }
 
@@ -105,14 +105,14 @@ void Decoder::attend_wide(int thread, int index, int kv_head, int block, bool co
 {
   Scratch & scratch = scratch_[thread];
   const int dim = config_.head_dim;
-  const int first_row = block * kWideRows;
-  const int num_rows = std::min(kWideRows, pass_.width - first_row);
+  const int first_row = block * unit_rows();
+  const int num_rows = std::min(unit_rows(), pass_.width - first_row);
   const int queries = num_rows * group_;
   auto view = [&scratch, dim](int i) {
       return PartialView{scratch.partials.get() + static_cast<size_t>(i) * dim,
         scratch.stats.get() + 2 * i};
     };
-  const int last_limit = pass_.position + first_row + num_rows;
+  const int last_limit = position_of(first_row + num_rows - 1) + 1;
   for (int chunk = 0; chunk * kChunk < last_limit; ++chunk) {
     const int count = gather(scratch, kv_head, first_row, num_rows, chunk);
     const int place = chunk == 0 ? 0 : queries;
@@ -120,7 +120,7 @@ void Decoder::attend_wide(int thread, int index, int kv_head, int block, bool co
       scratch.views[i] = view(place + i);
     }
     kernels_->attend(
-      kv_head_of(index, kv_head), config_.kv_kind, dim, chunk, scratch.queries.get(),
+      kv_head_of(index, kv_head, first_row), config_.kv_kind, dim, chunk, scratch.queries.get(),
       scratch.limits.get(), count, scratch.views.get());
     for (int i = 0; chunk > 0 && i < count; ++i) {
       kernels_->merge(view(queries - count + i), scratch.views[i], dim);

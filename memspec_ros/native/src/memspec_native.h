@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MEMSPEC_ABI_VERSION 1
+#define MEMSPEC_ABI_VERSION 2
 
 #if defined(__GNUC__)
 #define MEMSPEC_API __attribute__((visibility("default")))
@@ -76,7 +76,9 @@ struct MsDecoderConfig {
   struct MsMatrix head;        // data null: no logits
 };
 
-// One pass over `width` tokens at positions `position`, `position` + 1, ...
+// One pass over `width` tokens at positions `position`, `position` + 1, ... of one sequence, or,
+// when `slots` is given, over tokens of several: row i is at positions[i] of sequence slots[i],
+// and keys and values are [num_slots, layers, kv_heads, kv_capacity, head_dim].
 struct MsPass {
   const int32_t * token_ids;  // [width], or null when `embeddings` is given
   const float * embeddings;   // [width, hidden]
@@ -91,6 +93,9 @@ struct MsPass {
   float * hidden;             // ring of last hidden states [hidden_capacity, hidden], or null
   int32_t hidden_start;       // the state of the i-th token goes to row
   int32_t hidden_capacity;    // (hidden_start + i) % hidden_capacity
+  int32_t num_slots;
+  const int32_t * slots;      // [width], or null
+  const int32_t * positions;  // [width], with slots
 };
 
 struct MsPool;
