@@ -15,17 +15,23 @@ from memspec_ros.models.draft_content import DraftContent, SlotLayout, slot_layo
 from memspec_ros.models.draft_file import OUTPUT_TOKEN_IDS
 from memspec_ros.models.draft_kinds import Surroundings, check_shapes
 from memspec_ros.models.draft_storage import FLOAT_DTYPES
-from memspec_ros.models.feature_draft import FeatureDraft, FeatureEntries
+from memspec_ros.models.feature_draft import FeatureDraft
 from memspec_ros.models.feature_native import (
     HEAD,
     PackedProjections,
     is_packable,
     packed_bytes,
+    runs_native,
 )
 from memspec_ros.models.feature_network import FeatureConfig
+from memspec_ros.models.feature_slots import FeatureEntries, FeatureSlots, TorchSlots
 from memspec_ros.models.native_pool import shared_pool
+from memspec_ros.models.native_slots import NativeSlots
 
 PACKED = 'packed'
+# A step takes some 0.1 ms: a second thread would save less of it than waking and waiting costs
+# where the other core has something else to do, and the loader wants one.
+NUM_THREADS = 1
 
 
 class FeatureKind:
@@ -44,7 +50,7 @@ class FeatureKind:
         """Lay the file's tensors out, the head computed from them, and the packed matrices."""
         config = FeatureConfig.from_architecture(content.architecture)
         derived: dict[str, tuple[int, ...]] = {HEAD: (config.rows, config.width)}
-        if _runs_native(config, surroundings):
+        if _is_packed(config, surroundings):
             derived[PACKED] = (-(-packed_bytes(config) // 4),)
         return slot_layout(content, surroundings.form, derived)
 
@@ -71,24 +77,32 @@ class FeatureKind:
         shape = _memory_shape(config)
         num_bytes = self.memory_bytes(content, surroundings)
         entries = memory[:num_bytes].view(FLOAT_DTYPES[surroundings.form]).view(shape)
+        slots: FeatureSlots
         project = _projections(views, surroundings) if PACKED in views else None
-        return FeatureDraft(content.name, config, views, memory=entries, project=project,
-                            row_tokens=views[OUTPUT_TOKEN_IDS], embedding=surroundings.embedding)
+        if project is not None and runs_native(config):
+            slots = NativeSlots(
+                config, project.matrices, views, row_tokens=views[OUTPUT_TOKEN_IDS],
+                embedding=surroundings.embedding, memory=entries, pool=shared_pool(NUM_THREADS))
+        else:
+            slots = TorchSlots(
+                config, views, row_tokens=views[OUTPUT_TOKEN_IDS], memory=entries,
+                embedding=surroundings.embedding, project=project)
+        return FeatureDraft(content.name, config, slots)
 
 
-def _runs_native(config: FeatureConfig, surroundings: Surroundings) -> bool:
+def _is_packed(config: FeatureConfig, surroundings: Surroundings) -> bool:
     return surroundings.device == 'cpu' and surroundings.form == 'fp32' and is_packable(config)
 
 
 def _projections(views: Mapping[str, torch.Tensor],
                  surroundings: Surroundings) -> PackedProjections:
-    """The packed matrices of a slot. One thread: the products are too small to share."""
+    """The packed matrices of a slot."""
     rows, width = views[HEAD].shape
     config = FeatureConfig(
         hidden_size=surroundings.hidden_size, rows=rows, width=width,
         num_heads=views['distance'].shape[0], window=views['distance'].shape[1],
         intermediate=views['down'].shape[1])
-    return PackedProjections(config, views[PACKED].view(torch.uint8), shared_pool(1))
+    return PackedProjections(config, views[PACKED].view(torch.uint8), shared_pool(NUM_THREADS))
 
 
 def _memory_shape(config: FeatureConfig) -> tuple[int, int, int]:

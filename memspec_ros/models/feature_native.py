@@ -25,9 +25,15 @@ UNPACKED = ('match_in', 'distance', 'out')
 
 
 def is_packable(config: FeatureConfig) -> bool:
-    """Whether the library is there and has kernels for these sizes."""
+    """Whether the library is there and has products for these sizes."""
     return native.is_available() and all(
         columns % HEAD_GROUP == 0 for _, _, columns, _ in _matrices(config))
+
+
+def runs_native(config: FeatureConfig) -> bool:
+    """Whether the library is there and runs whole slots of these sizes."""
+    head_dim = config.width // config.num_heads
+    return native.has_feature_drafts() and is_packable(config) and head_dim % 16 == 0
 
 
 def packed_bytes(config: FeatureConfig) -> int:
@@ -43,11 +49,11 @@ class PackedProjections:
 
     def __init__(self, config: FeatureConfig, memory: torch.Tensor, pool: NativePool) -> None:
         self._pool = pool
-        self._matrices: dict[str, PackedMatrix] = {}
+        self.matrices: dict[str, PackedMatrix] = {}
         offset = 0
         for name, rows, columns, group in _matrices(config):
             size = _size(rows, columns, group)
-            self._matrices[name] = PackedMatrix(
+            self.matrices[name] = PackedMatrix(
                 kind=native.INT8, rows=rows, columns=columns, group=group,
                 scale_kind=native.FP32, offset=native.NO_OFFSET,
                 data=memory[offset:offset + size])
@@ -56,11 +62,11 @@ class PackedProjections:
     def __call__(self, name: str, x: torch.Tensor,
                  bias: torch.Tensor | None = None) -> torch.Tensor:
         """Return ``x @ matrix^T + bias``: [width, in] to [width, out]."""
-        return self._pool.linear(self._matrices[name], x, bias)
+        return self._pool.linear(self.matrices[name], x, bias)
 
     def fill(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Round float matrices to 8 bits and pack them."""
-        for name, matrix in self._matrices.items():
+        for name, matrix in self.matrices.items():
             grouped = weights[name].float().view(matrix.rows, -1, matrix.group)
             scales = (grouped.abs().amax(2) / 127.0).contiguous()
             divisors = torch.where(scales > 0, scales, torch.ones_like(scales))

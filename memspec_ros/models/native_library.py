@@ -10,9 +10,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import logging
+from collections.abc import Mapping, Sequence
 from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_size_t, c_void_p
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import memspec_ros
 from memspec_ros.errors import DependencyError, ModelError, UnsupportedModelError
@@ -87,6 +88,15 @@ _PROTOTYPES = {
     'memspec_decoder_forward': (c_int32, (c_void_p, POINTER(PassStruct))),
 }
 
+# What a library of this version may lack: PyTorch's operations serve in its place.
+_FEATURE_PROTOTYPES = {
+    'memspec_feature_create': (c_int32, (c_void_p, c_void_p, POINTER(c_void_p))),
+    'memspec_feature_destroy': (None, (c_void_p,)),
+    'memspec_feature_restart': (None, (c_void_p,)),
+    'memspec_feature_rewind': (None, (c_void_p,)),
+    'memspec_feature_run': (c_int32, (c_void_p, c_void_p)),
+}
+
 
 def library_paths() -> list[Path]:
     """Return where the library may lie: beside the modules of each place the package is in.
@@ -122,15 +132,21 @@ def load() -> ctypes.CDLL:
 def _open(path: Path) -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(str(path))
-        for name, (result, arguments) in _PROTOTYPES.items():
-            function = getattr(library, name)
-            function.restype, function.argtypes = result, list(arguments)
+        _declare(library, _PROTOTYPES)
+        if hasattr(library, 'memspec_feature_run'):
+            _declare(library, _FEATURE_PROTOTYPES)
     except (OSError, AttributeError) as error:
         raise DependencyError(f'{path} cannot be loaded: {error}') from error
     version = library.memspec_abi_version()
     if version != ABI_VERSION:
         raise DependencyError(f'{path} has interface version {version}, expected {ABI_VERSION}')
     return library
+
+
+def _declare(library: ctypes.CDLL, prototypes: Mapping[str, tuple[Any, Sequence[Any]]]) -> None:
+    for name, (result, arguments) in prototypes.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, list(arguments)
 
 
 @functools.cache
@@ -143,6 +159,11 @@ def is_available() -> bool:
         return False
     _logger.info('native decoder: kernels for %s', library.memspec_instruction_set().decode())
     return True
+
+
+def has_feature_drafts() -> bool:
+    """Return whether the library can be used, and runs feature-conditioned drafts."""
+    return is_available() and hasattr(load(), 'memspec_feature_run')
 
 
 def check(code: int, what: str) -> None:

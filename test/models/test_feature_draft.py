@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from memspec_ros.errors import ModelFormatError
-from memspec_ros.models.feature_draft import FeatureDraft, FeatureEntries
+from memspec_ros.models.feature_draft import FeatureDraft
 from memspec_ros.models.feature_network import FeatureConfig
+from memspec_ros.models.feature_slots import FeatureEntries, TorchSlots
 from memspec_ros.training.corpus_file import Conversation
 from memspec_ros.training.feature_unroll import unroll
 from memspec_ros.training.slots import TargetTables, make_batch, make_sequence
@@ -59,8 +60,9 @@ class Scene:
 def make_draft(weights, tables):
     weights = {**weights, 'head': tables.rows @ weights['out']}
     memory = torch.zeros(2, FeatureEntries.capacity(CONFIG), CONFIG.width)
-    return FeatureDraft('general', CONFIG, weights, row_tokens=tables.row_tokens,
-                        embedding=tables.embedding, memory=memory)
+    slots = TorchSlots(CONFIG, weights, row_tokens=tables.row_tokens,
+                       embedding=tables.embedding, memory=memory)
+    return FeatureDraft('general', CONFIG, slots)
 
 
 def make_scene(seed=0, length=120):

@@ -19,8 +19,9 @@ from memspec_ros.errors import ConfigError, DataError
 from memspec_ros.models.decoder import Decoder
 from memspec_ros.models.draft_file import read_draft_weights
 from memspec_ros.models.fast_target import FastTarget
-from memspec_ros.models.feature_draft import FeatureDraft, FeatureEntries
+from memspec_ros.models.feature_draft import FeatureDraft
 from memspec_ros.models.feature_network import FeatureConfig
+from memspec_ros.models.feature_slots import FeatureEntries, TorchSlots
 from memspec_ros.models.ngram_draft import NgramDraft
 from memspec_ros.models.pool import load_pool
 from memspec_ros.models.row_decoders import TorchRow
@@ -99,8 +100,8 @@ def feature_draft(folder, name):
     rows, embedding = weights.pop('output_token_ids'), make_target().weights.embedding
     weights['head'] = embedding[rows.long()] @ weights['out']
     memory = torch.zeros(2, FeatureEntries.capacity(config), config.width)
-    return FeatureDraft(name, config, weights, row_tokens=rows, embedding=embedding,
-                        memory=memory)
+    slots = TorchSlots(config, weights, row_tokens=rows, embedding=embedding, memory=memory)
+    return FeatureDraft(name, config, slots)
 
 
 def run_loop(draft, prompt, draft_length):

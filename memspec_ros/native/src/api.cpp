@@ -8,22 +8,11 @@
 #include <new>
 #include <system_error>
 
-#include "buffers.hpp"
 #include "decoder.hpp"
 #include "kernels.hpp"
-#include "memspec_native.h"
-#include "thread_pool.hpp"
+#include "pool.hpp"
 
 using memspec::kPanelRows;
-
-struct MsPool
-{
-  explicit MsPool(int num_threads)
-  : threads(num_threads) {}
-
-  memspec::ThreadPool threads;
-  memspec::RowsBuffer rows;  // input of memspec_linear
-};
 
 struct MsDecoder
 {

@@ -10,6 +10,7 @@
 #include "kernel_attention.hpp"
 #include "kernel_math.hpp"
 #include "kernel_products.hpp"
+#include "kernel_window.hpp"
 
 namespace memspec
 {
@@ -19,7 +20,7 @@ namespace
 constexpr Kernels make_table(const char * name)
 {
   return {name, quantise, rms_norm, linear, gated, rotate, store_key, store_value, attend, merge,
-    finish};
+    finish, attend_window, dot};
 }
 
 }  // namespace

@@ -74,6 +74,17 @@ struct PartialView
   float * stats;  // largest score, sum of weights
 };
 
+// What one head of a feature-conditioned draft sees: rows `stride` apart, the last of them the
+// query's own.
+struct WindowView
+{
+  const float * keys;
+  const float * values;
+  ptrdiff_t stride;
+  int count;
+  const float * distance_bias;  // added to the score of a row that many rows back, [count]
+};
+
 struct Kernels
 {
   const char * name;
@@ -114,6 +125,15 @@ struct Kernels
 
   // Divide by the sum of weights.
   void (* finish)(const PartialView & partial, int head_dim, float * output);
+
+  // Attend to a window. head_dim is a multiple of 16; `scores` has room for `count`, rounded up
+  // to a multiple of 16.
+  void (* attend_window)(
+    const WindowView & window, const float * query, int head_dim, float * scores,
+    float * output);
+
+  // Sum of products; `count` is a multiple of 16.
+  float (* dot)(const float * a, const float * b, int count);
 };
 
 const Kernels * plain_kernels();

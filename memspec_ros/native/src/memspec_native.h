@@ -98,8 +98,52 @@ struct MsPass {
   const int32_t * positions;  // [width], with slots
 };
 
+// A feature-conditioned draft (EAGLE's kind). Slot p holds token p, what a look-up proposes to
+// follow it, and the target's state of position p - 1 (or the draft's own last output), and
+// predicts token p + 1. Matrices are [out, in].
+struct MsFeatureConfig {
+  int32_t hidden_size;   // the target's
+  int32_t width;
+  int32_t num_heads;
+  int32_t intermediate;
+  int32_t window;        // slots that attention sees
+  int32_t max_match;
+  int32_t capacity;      // slots that `entries` has room for
+  int32_t vocab_size;
+  float norm_epsilon;
+  struct MsMatrix embedding;   // the target's table [vocab_size, hidden]; data null:
+  const float * float_embedding;  // the same, as rows of floats
+  struct MsMatrix token_in, state_in, own_in, copy_in, query, key, key_before, value;
+  struct MsMatrix attention_out, gate_up, down, head;
+  const float * match_in;        // [max_match + 1, width]
+  const float * attention_norm;  // [width]
+  const float * distance;        // [num_heads, window]
+  const float * mlp_norm;        // [width]
+  const float * out_norm;        // [width]
+  const float * row_bias;        // [rows of head]
+  const float * copy_gate;       // [width]
+  const float * copy_bias;       // [max_match + 1]
+  const int32_t * row_tokens;    // [rows of head], ascending
+  float * entries;               // keys and values, [2, capacity, width]
+};
+
+// Consecutive slots, following those of the last call.
+struct MsSlots {
+  const int32_t * token_ids;   // [num_slots]
+  const int32_t * copied_ids;  // [num_slots]; not looked at where the match is 0
+  const int32_t * matches;     // [num_slots], 0 to max_match
+  int32_t num_slots;           // at most MEMSPEC_MAX_SLOTS
+  const float * states;        // [num_slots, hidden]; null: one slot, from the last output
+  int32_t num_predicted;       // last slots that predict a token
+  int32_t * predicted;         // [num_predicted]
+  float * outputs;             // [num_predicted, width], or null
+};
+
+#define MEMSPEC_MAX_SLOTS 64
+
 struct MsPool;
 struct MsDecoder;
+struct MsFeature;
 
 MEMSPEC_API int32_t memspec_abi_version(void);
 
@@ -138,6 +182,18 @@ MEMSPEC_API void memspec_decoder_destroy(struct MsDecoder * decoder);
 MEMSPEC_API size_t memspec_decoder_bytes(const struct MsDecoder * decoder);
 MEMSPEC_API int32_t memspec_decoder_forward(
   struct MsDecoder * decoder, const struct MsPass * pass);
+
+MEMSPEC_API int32_t memspec_feature_create(
+  const struct MsFeatureConfig * config, struct MsPool * pool, struct MsFeature ** feature);
+MEMSPEC_API void memspec_feature_destroy(struct MsFeature * feature);
+
+// Forget all slots.
+MEMSPEC_API void memspec_feature_restart(struct MsFeature * feature);
+
+// Forget the slots that were run from the draft's own output; slots with states do so, too.
+MEMSPEC_API void memspec_feature_rewind(struct MsFeature * feature);
+
+MEMSPEC_API int32_t memspec_feature_run(struct MsFeature * feature, const struct MsSlots * slots);
 
 #ifdef __cplusplus
 }
