@@ -12,6 +12,7 @@ import torch
 from memspec_ros.errors import ModelNotFoundError
 from memspec_ros.models.decoder import Decoder
 from memspec_ros.models.gguf_file import GgufFile
+from memspec_ros.models.gptq_folder import GptqFolder, is_quantised
 from memspec_ros.models.safetensors_folder import SafetensorsFolder
 from memspec_ros.models.tokenizer import Tokenizer
 from memspec_ros.models.weights import Checkpoint, load_weights
@@ -32,6 +33,16 @@ class ModelFile(Checkpoint, Protocol):
     def is_4bit(self) -> bool:
         """Whether its layers are stored in 4 bits."""
 
+    @property
+    def table_bits(self) -> int:
+        """Bits that embedding table and head keep beside 4-bit layers; 0 lets them be rounded."""
+
+    def int4_bits(self, native: bool) -> float:
+        """Return the bits that a weight of the layers takes in 4 bits, scales included.
+
+        :param native: in the native decoder's form, else in PyTorch's.
+        """
+
     def load_tokenizer(self) -> Tokenizer:
         """Return the tokenizer that comes with the model.
 
@@ -43,16 +54,18 @@ class ModelFile(Checkpoint, Protocol):
 
 
 def open_checkpoint(path: Path) -> ModelFile:
-    """Open a GGUF file, or a folder with ``config.json`` and safetensors; reads headers only.
+    """Open a GGUF file, or a folder with ``config.json`` and safetensors, floats or GPTQ.
+
+    Reads headers only.
 
     :raises ModelNotFoundError: there is nothing at ``path``, or the folder lacks a file.
     :raises ModelFormatError: it is damaged.
     :raises UnsupportedModelError: the fast decoder has not this architecture.
     """
+    if path.suffix == '.safetensors' and not path.is_dir():
+        path = path.parent
     if path.is_dir():
-        return SafetensorsFolder(path)
-    if path.suffix == '.safetensors':
-        return SafetensorsFolder(path.parent)
+        return GptqFolder(path) if is_quantised(path) else SafetensorsFolder(path)
     if not path.exists():
         raise ModelNotFoundError(f'model file {path} does not exist')
     return GgufFile(path)

@@ -7,7 +7,13 @@ from __future__ import annotations
 import torch
 
 from memspec_ros.models.decoder_config import DecoderConfig
-from memspec_ros.models.matrices import DenseMatrix, GroupedMatrix, Matrix, quantise
+from memspec_ros.models.matrices import (
+    INT4_BITS,
+    DenseMatrix,
+    GroupedMatrix,
+    Matrix,
+    quantise,
+)
 from memspec_ros.models.weights import GROUP_COLUMNS, Checkpoint
 
 FLOAT_DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16}
@@ -19,11 +25,14 @@ class CheckpointInForm:
 
     :param dtype: ``fp32``, ``bf16`` or ``int4``. With ``int4`` the embedding table and the head
         keep 8 bits, since 4 cost them too much.
+    :param keeps_tables: leave table and head as they are stored with ``int4``, as those do who
+        quantise by GPTQ.
     """
 
-    def __init__(self, checkpoint: Checkpoint, dtype: str) -> None:
+    def __init__(self, checkpoint: Checkpoint, dtype: str, *, keeps_tables: bool = False) -> None:
         self._checkpoint = checkpoint
         self._dtype = dtype
+        self._keeps_tables = keeps_tables
 
     @property
     def config(self) -> DecoderConfig:
@@ -34,7 +43,10 @@ class CheckpointInForm:
         """Return a weight matrix in the precision asked for."""
         stored = self._checkpoint.matrix(name)
         if self._dtype in FLOAT_DTYPES:
-            return DenseMatrix(data=stored.values().to(FLOAT_DTYPES[self._dtype]))
+            floats = stored.data if isinstance(stored, DenseMatrix) else stored.values()
+            return DenseMatrix(data=floats.to(FLOAT_DTYPES[self._dtype]))
+        if self._keeps_tables and name in TABLES:
+            return stored
         num_bits = 8 if name in TABLES else 4
         if isinstance(stored, GroupedMatrix) and stored.num_bits <= num_bits:
             return stored
@@ -45,13 +57,14 @@ class CheckpointInForm:
         return self._checkpoint.vector(name)
 
 
-def weight_bytes(config: DecoderConfig, dtype: str, *, table_bits: float) -> int:
+def weight_bytes(config: DecoderConfig, dtype: str, *, table_bits: float,
+                 int4_bits: float = INT4_BITS) -> int:
     """Return the bytes of all weights in a form, to a few kilobytes.
 
     :param table_bits: bits that an element of embedding table and head takes.
+    :param int4_bits: bits that an element of the layers takes with ``int4``, scales included.
     """
     tables = (1 if config.tied_head else 2) * config.vocab_size * config.hidden_size
     layers = config.num_weights - tables
-    # int4: 4 bits, and two float16 (scale, minimum) per 32 columns
-    layer_bits = {'fp32': 32.0, 'bf16': 16.0, 'int4': 4.0 + 32.0 / GROUP_COLUMNS}[dtype]
+    layer_bits = {'fp32': 32.0, 'bf16': 16.0, 'int4': int4_bits}[dtype]
     return int((layers * layer_bits + tables * table_bits) / 8)

@@ -19,7 +19,7 @@ from memspec_ros.models.gguf_blocks import UNPACKERS
 from memspec_ros.models.gguf_config import read_config
 from memspec_ros.models.gguf_header import TensorInfo, read_header
 from memspec_ros.models.gguf_tokenizer import make_tokenizer
-from memspec_ros.models.matrices import DenseMatrix, Matrix
+from memspec_ros.models.matrices import INT4_BITS, DenseMatrix, Matrix
 from memspec_ros.models.tensor_shapes import tensor_shapes
 from memspec_ros.models.tokenizer import Tokenizer
 
@@ -41,6 +41,8 @@ class GgufFile:
     :raises ModelFormatError: it is damaged, or its metadata are incomplete.
     :raises UnsupportedModelError: it holds another architecture.
     """
+
+    table_bits = 0
 
     def __init__(self, path: Path) -> None:
         self.header = read_header(path)
@@ -77,6 +79,11 @@ class GgufFile:
     def vector(self, name: str) -> torch.Tensor:
         """Return a norm or bias as float32."""
         return torch.from_numpy(self._floats(self._find(name)))
+
+    def int4_bits(self, native: bool) -> float:
+        """Return the bits that a weight of the layers takes in 4 bits, scales included."""
+        del native  # quantise() makes one form for both
+        return INT4_BITS
 
     def load_tokenizer(self) -> Tokenizer:
         """Return the tokenizer that the metadata describe. Raises as make_tokenizer."""

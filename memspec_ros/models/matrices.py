@@ -8,6 +8,7 @@ without leaving the stored precision, so that fused projections keep their 4-bit
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +16,9 @@ from typing import Protocol
 import torch
 
 from memspec_ros.errors import ModelFormatError, UnsupportedModelError
+
+# quantise(): two float16, scale and minimum, per 32 columns
+INT4_BITS = 4.0 + 2 * 16.0 / 32
 
 
 class Matrix(Protocol):
@@ -57,13 +61,15 @@ class GroupedMatrix:
 
     ``value = code * scale + minimum``; codes are [rows, columns] of uint8 (4 bits, 0 to 15) or
     int8 (8 bits), ``scales`` and ``minima`` [rows, columns / group] of float32 (``minima`` None
-    is zero).
+    is zero). ``column_order`` [columns], when given, says which column of the matrix each column
+    of codes is, so that those of a group lie side by side (GPTQ's act-order).
     """
 
     codes: torch.Tensor
     scales: torch.Tensor
     minima: torch.Tensor | None
     num_bits: int
+    column_order: torch.Tensor | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -81,13 +87,38 @@ class GroupedMatrix:
         grouped = self.codes.view(rows, -1, self.group).float() * self.scales[..., None]
         if self.minima is not None:
             grouped += self.minima[..., None]
-        return grouped.view(rows, columns)
+        values = grouped.view(rows, columns)
+        if self.column_order is None:
+            return values
+        ordered = torch.empty_like(values)
+        ordered[:, self.column_order] = values
+        return ordered
 
     def take_rows(self, order: torch.Tensor) -> GroupedMatrix:
         """Return the rows ``order``."""
         return GroupedMatrix(codes=self.codes[order], scales=self.scales[order],
                              minima=None if self.minima is None else self.minima[order],
-                             num_bits=self.num_bits)
+                             num_bits=self.num_bits, column_order=self.column_order)
+
+    def in_groups(self, group: int) -> GroupedMatrix:
+        """Return the same with smaller groups, which repeat their scales.
+
+        :param group: columns; must divide those of a group.
+        """
+        if group == self.group:
+            return self
+        repeats = self.group // group
+        return dataclasses.replace(
+            self, scales=self.scales.repeat_interleave(repeats, dim=1),
+            minima=None if self.minima is None else self.minima.repeat_interleave(repeats, dim=1))
+
+
+def have_one_order(matrices: Sequence[Matrix]) -> bool:
+    """Whether the columns of all matrices lie in one order, so that they can be stacked."""
+    orders = [getattr(matrix, 'column_order', None) for matrix in matrices]
+    first = orders[0]
+    return all(order is first or (order is not None and first is not None
+                                  and torch.equal(order, first)) for order in orders)
 
 
 def stack(matrices: Sequence[Matrix]) -> Matrix:
@@ -102,7 +133,8 @@ def stack(matrices: Sequence[Matrix]) -> Matrix:
         raise ModelFormatError('matrices of one fused projection differ in columns: '
                                f'{[matrix.shape for matrix in matrices]}')
     grouped = [m for m in matrices if isinstance(m, GroupedMatrix)]
-    if len(grouped) == len(matrices) and len({(m.num_bits, m.group) for m in grouped}) == 1:
+    if len(grouped) == len(matrices) and len({(m.num_bits, m.group) for m in grouped}) == 1 \
+            and have_one_order(grouped):
         return _stack_grouped(grouped)
     dense = [m.data for m in matrices if isinstance(m, DenseMatrix)]
     if len(dense) == len(matrices) and len({data.dtype for data in dense}) == 1:
@@ -116,7 +148,7 @@ def _stack_grouped(matrices: Sequence[GroupedMatrix]) -> GroupedMatrix:
     return GroupedMatrix(codes=torch.cat([m.codes for m in matrices]),
                          scales=torch.cat([m.scales for m in matrices]),
                          minima=None if no_minima else torch.cat(minima),
-                         num_bits=matrices[0].num_bits)
+                         num_bits=matrices[0].num_bits, column_order=matrices[0].column_order)
 
 
 def quantise(matrix: Matrix, *, num_bits: int, group: int) -> GroupedMatrix:
@@ -128,7 +160,7 @@ def quantise(matrix: Matrix, *, num_bits: int, group: int) -> GroupedMatrix:
     :raises UnsupportedModelError: the columns are no multiple of ``group``.
     """
     if isinstance(matrix, GroupedMatrix) and matrix.num_bits == num_bits \
-            and matrix.group == group:
+            and matrix.group == group and matrix.column_order is None:
         return matrix
     if matrix.shape[1] % group:
         raise UnsupportedModelError(f'a matrix of {matrix.shape[0]} x {matrix.shape[1]} cannot be '

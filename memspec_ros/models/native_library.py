@@ -41,7 +41,8 @@ class LayerStruct(Structure):
 
     _fields_: ClassVar = [
         *((name, c_void_p) for name in ('attention_norm', 'mlp_norm', 'query_bias', 'key_bias',
-                                        'value_bias')),
+                                        'value_bias', 'attention_order', 'output_order',
+                                        'mlp_order')),
         *((name, MatrixStruct) for name in ('query', 'key', 'value', 'output', 'gate', 'up',
                                             'down'))]
 

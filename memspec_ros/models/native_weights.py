@@ -4,18 +4,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from memspec_ros.models import native_library as native
+from memspec_ros.models.matrices import GroupedMatrix, Matrix, have_one_order, quantise
 from memspec_ros.models.native_matrix import GrowingStorage, PackedMatrix, Storage, pack
-from memspec_ros.models.weights import Checkpoint
+from memspec_ros.models.weights import GROUP_COLUMNS, Checkpoint
 
 
 @dataclass(frozen=True, kw_only=True)
 class NativeLayer:
-    """One decoder layer: norms [hidden] and biases in float32, matrices packed."""
+    """One decoder layer: norms [hidden] and biases in float32, matrices packed.
+
+    The orders, int32, are those of the columns of query, key and value, of output, and of gate
+    and up, where they are not the inputs' own. Those of ``down`` lie in the rows of gate and up.
+    """
 
     attention_norm: torch.Tensor
     mlp_norm: torch.Tensor
@@ -29,6 +36,9 @@ class NativeLayer:
     query_bias: torch.Tensor | None = None
     key_bias: torch.Tensor | None = None
     value_bias: torch.Tensor | None = None
+    attention_order: torch.Tensor | None = None
+    output_order: torch.Tensor | None = None
+    mlp_order: torch.Tensor | None = None
 
     def struct(self) -> native.LayerStruct:
         """Return its description for the library."""
@@ -92,17 +102,55 @@ def _vector(checkpoint: Checkpoint, name: str) -> torch.Tensor:
 
 
 def _pack_layer(checkpoint: Checkpoint, name: str, storage: Storage) -> NativeLayer:
-    def matrix(part: str) -> PackedMatrix:
-        return pack(checkpoint.matrix(f'{name}.{part}_proj.weight'), storage)
-
     def bias(part: str) -> torch.Tensor | None:
         if not checkpoint.config.qkv_bias:
             return None
         return _vector(checkpoint, f'{name}.self_attn.{part}_proj.bias')
 
+    attention = _Stage(checkpoint, [f'{name}.self_attn.{part}_proj' for part in 'qkv'])
+    output = _Stage(checkpoint, [f'{name}.self_attn.o_proj'])
+    down = _Stage(checkpoint, [f'{name}.mlp.down_proj'])
+    mlp = _Stage(checkpoint, [f'{name}.mlp.gate_proj', f'{name}.mlp.up_proj'],
+                 row_order=down.order)
+    query, key, value = attention.pack(storage)
+    gate, up = mlp.pack(storage)
     return NativeLayer(
         attention_norm=_vector(checkpoint, f'{name}.input_layernorm.weight'),
         mlp_norm=_vector(checkpoint, f'{name}.post_attention_layernorm.weight'),
-        query=matrix('self_attn.q'), key=matrix('self_attn.k'), value=matrix('self_attn.v'),
-        output=matrix('self_attn.o'), gate=matrix('mlp.gate'), up=matrix('mlp.up'),
-        down=matrix('mlp.down'), query_bias=bias('q'), key_bias=bias('k'), value_bias=bias('v'))
+        query=query, key=key, value=value, output=output.pack(storage)[0], gate=gate, up=up,
+        down=down.pack(storage)[0], query_bias=bias('q'), key_bias=bias('k'),
+        value_bias=bias('v'), attention_order=attention.input_order,
+        output_order=output.input_order, mlp_order=mlp.input_order)
+
+
+class _Stage:
+    """Matrices that multiply the same inputs.
+
+    Columns in act-order keep their codes when all matrices have one order, in which the inputs
+    are then gathered; else they are rounded to 8 bits.
+
+    :param row_order: order of the rows, None leaves them.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, names: Sequence[str],
+                 row_order: torch.Tensor | None = None) -> None:
+        matrices = [checkpoint.matrix(f'{name}.weight') for name in names]
+        if row_order is not None:
+            matrices = [matrix.take_rows(row_order) for matrix in matrices]
+        if not have_one_order(matrices):
+            matrices = [quantise(matrix, num_bits=8, group=GROUP_COLUMNS) for matrix in matrices]
+        self._matrices: list[Matrix] = matrices
+        first = matrices[0]
+        self.order = first.column_order if isinstance(first, GroupedMatrix) else None
+
+    @property
+    def input_order(self) -> torch.Tensor | None:
+        """The order as the library takes it."""
+        return None if self.order is None else self.order.to(torch.int32).contiguous()
+
+    def pack(self, storage: Storage) -> list[PackedMatrix]:
+        """Pack the matrices, columns in their order, and forget them."""
+        matrices, self._matrices = self._matrices, []
+        return [pack(dataclasses.replace(matrix, column_order=None)
+                     if isinstance(matrix, GroupedMatrix) else matrix, storage)
+                for matrix in matrices]

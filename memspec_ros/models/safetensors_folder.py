@@ -5,14 +5,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from memspec_ros.errors import ModelFormatError, ModelNotFoundError, UnsupportedModelError
 from memspec_ros.models.decoder_config import DecoderConfig
-from memspec_ros.models.matrices import DenseMatrix, Matrix
+from memspec_ros.models.matrices import INT4_BITS, DenseMatrix, Matrix
 from memspec_ros.models.safetensors_header import TensorEntry, read_header
 from memspec_ros.models.tensor_shapes import tensor_shapes
 from memspec_ros.models.tokenizer import Tokenizer
@@ -21,6 +23,7 @@ from memspec_ros.models.tokenizer_files import load_tokenizer, read_json
 SINGLE_FILE = 'model.safetensors'
 INDEX_FILE = 'model.safetensors.index.json'
 FINGERPRINT_BYTES = 4096  # of each tensor
+TABLE, HEAD = 'model.embed_tokens.weight', 'lm_head.weight'
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -34,8 +37,6 @@ class SafetensorsFolder:
     :raises UnsupportedModelError: another architecture, or quantised weights.
     """
 
-    is_4bit = False
-
     def __init__(self, folder: Path) -> None:
         self.path = folder
         document = read_json(folder / 'config.json')
@@ -43,13 +44,22 @@ class SafetensorsFolder:
             raise ModelNotFoundError(f'{folder} has no config.json; a model folder needs '
                                      'config.json, tokenizer.json and safetensors files')
         self.config = DecoderConfig.from_hf(document, source=str(folder / 'config.json'))
-        if 'quantization_config' in document:
-            raise UnsupportedModelError(f'{folder}: weights are quantised, which is not read from '
-                                        'safetensors; give the model in floats, or as GGUF')
+        self._read_options(document)
         self._shapes = tensor_shapes(self.config)
         self._shards = {path: read_header(path) for path in shard_paths(folder)}
         self._entries = {entry.name: (path, entry) for path, header in self._shards.items()
                          for entry in header.entries}
+        self._check_head()
+
+    @property
+    def is_4bit(self) -> bool:
+        """Whether its layers are stored in 4 bits."""
+        return False
+
+    @property
+    def table_bits(self) -> int:
+        """Bits that embedding table and head keep beside 4-bit layers; 0 lets them be rounded."""
+        return 0
 
     @property
     def num_bytes(self) -> int:
@@ -64,6 +74,11 @@ class SafetensorsFolder:
         """Return a norm or bias as float32."""
         return self._read(name).float()
 
+    def int4_bits(self, native: bool) -> float:
+        """Return the bits that a weight of the layers takes in 4 bits, scales included."""
+        del native  # quantise() makes one form for both
+        return INT4_BITS
+
     def load_tokenizer(self) -> Tokenizer:
         """Return the tokenizer of the folder. Raises as tokenizer_files.load_tokenizer."""
         return load_tokenizer(self.path)
@@ -72,16 +87,48 @@ class SafetensorsFolder:
         """Return a hash of configuration, headers and the beginning of every tensor."""
         return fingerprint(self.path)
 
+    def _read_options(self, document: Mapping[str, Any]) -> None:
+        if 'quantization_config' in document:
+            raise UnsupportedModelError(f'{self.path}: weights are quantised; this reads floats')
+
+    def _check_head(self) -> None:
+        """Compare what config.json says of the head with what the files have.
+
+        A tied head that is stored all the same must be the embedding table.
+        """
+        stored = self._entries.get(HEAD)
+        if stored is None and not self.config.tied_head:
+            raise ModelFormatError(
+                f"{self.path}: config.json says tie_word_embeddings false, but there is no "
+                f"'{HEAD}' in {len(self._shards)} safetensors files")
+        table = self._entries.get(TABLE)
+        if stored is not None and table is not None and self.config.tied_head \
+                and (stored[1].shape != table[1].shape or _beginning(*stored) != _beginning(
+                    *table)):
+            raise ModelFormatError(
+                f"{self.path}: config.json says tie_word_embeddings true, but '{HEAD}' is not "
+                f"'{TABLE}'; set tie_word_embeddings to false if the head is one of its own")
+
     def _read(self, name: str) -> torch.Tensor:
-        if name not in self._entries:
-            raise ModelFormatError(f"{self.path}: tensor '{name}' is missing from "
-                                   f'{len(self._shards)} safetensors files')
-        path, entry = self._entries[name]
+        path, entry = self._find(name)
         if entry.shape != self._shapes[name] or entry.dtype not in FLOATS:
             raise ModelFormatError(f"{path}: tensor '{name}' is {entry.dtype} of shape "
                                    f'{list(entry.shape)}; expected floats of 16 or 32 bits of '
                                    f'shape {list(self._shapes[name])}')
+        return self._read_raw(name)
+
+    def _find(self, name: str) -> tuple[Path, TensorEntry]:
+        if name not in self._entries:
+            raise ModelFormatError(f"{self.path}: tensor '{name}' is missing from "
+                                   f'{len(self._shards)} safetensors files')
+        return self._entries[name]
+
+    def _read_raw(self, name: str) -> torch.Tensor:
+        path, entry = self._find(name)
         raw = np.fromfile(path, dtype=np.uint8, count=entry.num_bytes, offset=entry.start)
+        if raw.size != entry.num_bytes:
+            raise ModelFormatError(f"{path}: tensor '{name}' ended after {raw.size} of "
+                                   f'{entry.num_bytes} bytes; the file has changed')
         return torch.from_numpy(raw).view(entry.dtype).view(entry.shape)
 
 

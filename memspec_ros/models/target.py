@@ -133,7 +133,8 @@ def _torch_row(settings: TargetSettings, file: ModelFile,
 
 def _native_row(settings: TargetSettings, file: ModelFile,
                 found: TargetDescription) -> tuple[RowDecoder, int]:
-    weights = NativeWeights.from_checkpoint(CheckpointInForm(file, found.dtype))
+    weights = NativeWeights.from_checkpoint(
+        CheckpointInForm(file, found.dtype, keeps_tables=file.table_bits > 0))
     decoder = NativeDecoder(
         file.config, weights, context_tokens=_room(settings),
         pool=shared_pool(num_threads(settings)),

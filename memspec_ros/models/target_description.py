@@ -143,12 +143,16 @@ def _state_bytes(dtype: str, native: bool) -> tuple[int, int]:
 
 
 def _fast_weight_bytes(file: ModelFile, dtype: str, native: bool, device: str) -> int:
+    int4_bits = file.int4_bits(native)
     if native and dtype == 'int4':
         stored_bits = 8.0 * file.num_bytes / file.config.num_weights
-        return file.num_bytes if file.is_4bit and stored_bits < 10.0 else \
-            weight_bytes(file.config, dtype, table_bits=8.5)
+        if file.is_4bit and not file.table_bits and stored_bits < 10.0:
+            return file.num_bytes
+        return weight_bytes(file.config, dtype, int4_bits=int4_bits,
+                            table_bits=file.table_bits or 8.5)
     table_form = dtype if native else head_form(dtype, torch.device(device))
-    return weight_bytes(file.config, dtype, table_bits=8.0 * _BYTES[table_form])
+    return weight_bytes(file.config, dtype, int4_bits=int4_bits,
+                        table_bits=8.0 * _BYTES[table_form])
 
 
 def _pass_bytes(width: int, vocab_size: int, layer_size: int) -> int:

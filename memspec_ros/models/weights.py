@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,7 +17,14 @@ from torch.nn import functional
 
 from memspec_ros.errors import UnsupportedModelError
 from memspec_ros.models.decoder_config import DecoderConfig
-from memspec_ros.models.matrices import GroupedMatrix, Matrix, quantise, stack
+from memspec_ros.models.matrices import (
+    DenseMatrix,
+    GroupedMatrix,
+    Matrix,
+    have_one_order,
+    quantise,
+    stack,
+)
 
 
 class Linear(Protocol):
@@ -57,7 +65,8 @@ class Int4Linear:
     The kernels compute ``(code - 8) * scale + zero`` per group of columns.
 
     :param matrix: 4-bit codes, minimum and scale per group; converted once, to rounding of the
-        scales to bfloat16.
+        scales to bfloat16. Groups larger than the kernels take are split. Columns in an order of
+        their own have the inputs gathered in that order at each call.
     :param bias: [out_features] or None.
     :raises UnsupportedModelError: a shape that the kernels do not take.
     """
@@ -70,7 +79,10 @@ class Int4Linear:
                 f'a matrix of {rows} x {columns} cannot be kept in 4 bits: rows must be a '
                 'multiple of 16, columns of 32; set target.dtype to bf16')
         self.bias = None if bias is None else bias.to(device, torch.bfloat16)
+        matrix = matrix.in_groups(kernel_group(matrix.group))
         self._group = matrix.group
+        self._input_order = None if matrix.column_order is None else \
+            matrix.column_order.to(device)
         self._on_cuda = device.type == 'cuda'
         self._packed = _pack_cuda(matrix.codes.to(device)) if self._on_cuda else \
             torch.ops.aten._convert_weight_to_int4pack_for_cpu(matrix.codes.int(), 1)
@@ -83,6 +95,8 @@ class Int4Linear:
     def __call__(self, states: torch.Tensor) -> torch.Tensor:
         """Apply the projection."""
         rows = states.reshape(-1, states.shape[-1])
+        if self._input_order is not None:
+            rows = rows.index_select(1, self._input_order)
         multiply = torch.ops.aten._weight_int4pack_mm if self._on_cuda else \
             torch.ops.aten._weight_int4pack_mm_for_cpu
         output: torch.Tensor = multiply(rows, self._packed, self._group, self._scales)
@@ -94,6 +108,27 @@ class Int4Linear:
     def num_bytes(self) -> int:
         """Bytes that the weights take."""
         return sum(part.numel() * part.element_size() for part in (self._packed, self._scales))
+
+
+class JoinedLinear:
+    """Projections whose outputs lie side by side, for matrices that cannot be stacked."""
+
+    def __init__(self, parts: Sequence[Linear]) -> None:
+        self._parts = tuple(parts)
+
+    def __call__(self, states: torch.Tensor) -> torch.Tensor:
+        """Apply all of them."""
+        return torch.cat([part(states) for part in self._parts], dim=-1)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that the weights take."""
+        return sum(part.num_bytes for part in self._parts)
+
+
+def kernel_group(group: int) -> int:
+    """Return the largest group that PyTorch's 4-bit kernels take and that divides ``group``."""
+    return math.gcd(group, MAX_KERNEL_GROUP)
 
 
 def _pack_cuda(codes: torch.Tensor) -> torch.Tensor:
@@ -118,7 +153,10 @@ def _bf16(matrix: Matrix, bias: torch.Tensor | None, device: torch.device) -> Li
 
 
 def _int4(matrix: Matrix, bias: torch.Tensor | None, device: torch.device) -> Linear:
-    return Int4Linear(quantise(matrix, num_bits=4, group=GROUP_COLUMNS), bias, device)
+    if not (isinstance(matrix, GroupedMatrix) and matrix.num_bits == 4
+            and matrix.group % GROUP_COLUMNS == 0):
+        matrix = quantise(matrix, num_bits=4, group=GROUP_COLUMNS)
+    return Int4Linear(matrix, bias, device)
 
 
 def has_fast_bf16(device: torch.device) -> bool:
@@ -127,6 +165,7 @@ def has_fast_bf16(device: torch.device) -> bool:
 
 
 GROUP_COLUMNS = 32
+MAX_KERNEL_GROUP = 128
 LINEAR_FORMS: dict[str, LinearForm] = {'fp32': _fp32, 'bf16': _bf16, 'int4': _int4}
 ACTIVATION_DTYPES = {'fp32': torch.float32, 'bf16': torch.bfloat16, 'int4': torch.bfloat16}
 
@@ -224,15 +263,23 @@ class _Maker:
     def table(self, name: str) -> DenseLinear:
         """Return the embedding table or the head, in floats."""
         form = ACTIVATION_DTYPES[head_form(self._dtype, self._device)]
-        return DenseLinear(self._checkpoint.matrix(f'{name}.weight').values().to(
-            self._device, form))
+        matrix = self._checkpoint.matrix(f'{name}.weight')
+        # A table may be the largest part of a model: no copy in float32 on the way.
+        stored = matrix.data if isinstance(matrix, DenseMatrix) else matrix.values()
+        return DenseLinear(stored.to(self._device, form))
 
     def linear(self, names: Sequence[str], *, bias: bool = False) -> Linear:
         """Return projections fused by rows."""
         read = self._checkpoint
-        matrix = stack([read.matrix(f'{name}.weight') for name in names])
-        biases = torch.cat([read.vector(f'{name}.bias') for name in names]) if bias else None
-        return LINEAR_FORMS[self._dtype](matrix, biases, self._device)
+        make = LINEAR_FORMS[self._dtype]
+        matrices = [read.matrix(f'{name}.weight') for name in names]
+        biases = [read.vector(f'{name}.bias') for name in names] if bias else None
+        if have_one_order(matrices):
+            fused = None if biases is None else torch.cat(biases)
+            return make(stack(matrices), fused, self._device)
+        return JoinedLinear([
+            make(matrix, None if biases is None else biases[index], self._device)
+            for index, matrix in enumerate(matrices)])
 
     def layer(self, name: str) -> LayerWeights:
         """Return one layer."""

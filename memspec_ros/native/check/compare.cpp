@@ -141,7 +141,8 @@ bool compare(const Form & form, int32_t kv_kind, MsPool * pool, const char * bes
   std::vector<MsLayer> layers(kLayers);
   const int query = kHeads * kHeadDim, kv = kKvHeads * kHeadDim;
   for (MsLayer & layer : layers) {
-    layer = {norm.data(), norm.data(), bias.data(), bias.data(), bias.data(),
+    layer = {norm.data(), norm.data(), bias.data(), bias.data(), bias.data(), nullptr, nullptr,
+      nullptr,
       make.matrix(query, kHidden), make.matrix(kv, kHidden), make.matrix(kv, kHidden),
       make.matrix(kHidden, query), make.matrix(kInner, kHidden), make.matrix(kInner, kHidden),
       make.matrix(kHidden, kInner)};

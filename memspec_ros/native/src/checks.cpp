@@ -18,6 +18,16 @@ bool has_shape(const MsMatrix & m, int rows, int columns)
          reinterpret_cast<uintptr_t>(m.data) % 32 == 0;
 }
 
+bool is_order(const int32_t * order, int columns)
+{
+  for (int i = 0; order && i < columns; ++i) {
+    if (order[i] < 0 || order[i] >= columns) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool is_layer_valid(const MsDecoderConfig & c, const MsLayer & layer)
 {
   const int query = c.num_heads * c.head_dim;
@@ -28,6 +38,8 @@ bool is_layer_valid(const MsDecoderConfig & c, const MsLayer & layer)
          has_shape(layer.gate, c.intermediate_size, c.hidden_size) &&
          has_shape(layer.up, c.intermediate_size, c.hidden_size) &&
          has_shape(layer.down, c.hidden_size, c.intermediate_size) &&
+         is_order(layer.attention_order, c.hidden_size) &&
+         is_order(layer.output_order, query) && is_order(layer.mlp_order, c.hidden_size) &&
          is_coded(layer.query) == is_coded(layer.key) &&
          is_coded(layer.query) == is_coded(layer.value) &&
          is_coded(layer.gate) == is_coded(layer.up);

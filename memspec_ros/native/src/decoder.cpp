@@ -35,6 +35,8 @@ Decoder::Decoder(const MsDecoderConfig & config, ThreadPool & pool)
     scratch.queries = Array<const float *>(queries);
     scratch.limits = Array<int>(queries);
     scratch.views = Array<PartialView>(queries);
+    scratch.unordered =
+      Array<float>(std::max(config.hidden_size, config.num_heads * config.head_dim));
     scratch.best = Array<float>(config.max_width);
     scratch.best_ids = Array<int32_t>(config.max_width);
     scratch_.push_back(std::move(scratch));
@@ -47,7 +49,7 @@ size_t Decoder::bytes() const
     gated_.bytes() + partials_.bytes() + stats_.bytes();
   for (const Scratch & s : scratch_) {
     sum += s.normed.bytes() + s.tile.bytes() + s.partials.bytes() + s.stats.bytes() +
-      s.best.bytes() + s.best_ids.bytes();
+      s.unordered.bytes() + s.best.bytes() + s.best_ids.bytes();
   }
   return sum;
 }
@@ -79,15 +81,22 @@ void Decoder::run(int thread)
     const MsLayer & layer = layers_[index];
     project(
       thread, layer, index,
-      normed(thread, layer.attention_norm, 0, is_coded(layer.query), num_heads));
+      normed(
+        thread, layer.attention_norm, layer.attention_order, 0, is_coded(layer.query),
+        num_heads));
     pool_.barrier(attend_units());
-    attend(thread, index, is_coded(layer.output));
+    attend(thread, index, is_coded(layer.output) && !layer.output_order);
+    if (layer.output_order) {
+      pool_.barrier(pass_.width);
+      order_mixed(thread, layer);
+    }
     pool_.barrier(num_panels(layer.output));
     add_linear(thread, layer.output, mixed_.rows());
     const int gate_units = config_.intermediate_size / (2 * kPanelRows);
     pool_.barrier(is_narrow() ? gate_units : pass_.width);
     gate_up(
-      thread, layer, normed(thread, layer.mlp_norm, 0, is_coded(layer.gate), gate_units));
+      thread, layer,
+      normed(thread, layer.mlp_norm, layer.mlp_order, 0, is_coded(layer.gate), gate_units));
     pool_.barrier(num_panels(layer.down));
     add_linear(thread, layer.down, gated_.rows());
     const bool last = index + 1 == config_.num_layers;
@@ -112,31 +121,61 @@ void Decoder::embed(int thread)
 // The normed states, with codes from row `first_coded` on where the next matrix needs them. In a
 // narrow pass every thread makes its own, which is cheaper than waiting for one another.
 Rows Decoder::normed(
-  int thread, const float * weight, int first_coded, bool coded, int next_units)
+  int thread, const float * weight, const int32_t * order, int first_coded, bool coded,
+  int next_units)
 {
   if (is_narrow()) {
     const Rows rows = scratch_[thread].normed.rows();
     for (int row = 0; row < pass_.width; ++row) {
-      norm_row(rows, row, weight, coded && row >= first_coded);
+      norm_row(thread, rows, row, weight, order, coded && row >= first_coded);
     }
     return rows;
   }
   const Rows rows = normed_.rows();
   int row;
   while (pool_.claim(thread, &row)) {
-    norm_row(rows, row, weight, coded && row >= first_coded);
+    norm_row(thread, rows, row, weight, order, coded && row >= first_coded);
   }
   pool_.barrier(next_units);
   return rows;
 }
 
-void Decoder::norm_row(const Rows & rows, int row, const float * weight, bool coded)
+void Decoder::norm_row(
+  int thread, const Rows & rows, int row, const float * weight, const int32_t * order,
+  bool coded)
 {
   const Rows place = rows.from(row);
   kernels_->rms_norm(
     state(row), weight, config_.norm_epsilon, config_.hidden_size, place.values);
+  put_in_order(thread, place.values, order, config_.hidden_size);
   if (coded) {
     kernels_->quantise(place, config_.hidden_size);
+  }
+}
+
+// Values in the order of a matrix's columns; nothing without an order.
+void Decoder::put_in_order(int thread, float * values, const int32_t * order, int columns)
+{
+  if (!order) {
+    return;
+  }
+  float * unordered = scratch_[thread].unordered.get();
+  std::copy(values, values + columns, unordered);
+  for (int column = 0; column < columns; ++column) {
+    values[column] = unordered[order[column]];
+  }
+}
+
+void Decoder::order_mixed(int thread, const MsLayer & layer)
+{
+  const int columns = config_.num_heads * config_.head_dim;
+  int row;
+  while (pool_.claim(thread, &row)) {
+    const Rows place = mixed_.rows().from(row);
+    put_in_order(thread, place.values, layer.output_order, columns);
+    if (is_coded(layer.output)) {
+      kernels_->quantise(place, columns);
+    }
   }
 }
 
@@ -219,7 +258,7 @@ void Decoder::finish(int thread)
   const int first = pass_.width - pass_.num_logits;
   const bool coded = pass_.num_logits > 0 && is_coded(config_.head);
   const Rows rows =
-    normed(thread, config_.final_norm, first, coded, head_units());
+    normed(thread, config_.final_norm, nullptr, first, coded, head_units());
   if (thread == 0 && pass_.hidden) {
     for (int row = 0; row < pass_.width; ++row) {
       const float * values = rows.from(row).values;

@@ -49,6 +49,7 @@ private:
     Array<const float *> queries;
     Array<int> limits;
     Array<PartialView> views;
+    Array<float> unordered;   // [hidden] or [heads * head_dim], the larger
     Array<float> best;        // [max_width]
     Array<int32_t> best_ids;
   };
@@ -56,8 +57,14 @@ private:
   static void enter(void * self, int thread);
   void run(int thread);
   void embed(int thread);
-  Rows normed(int thread, const float * weight, int first_coded, bool coded, int next_units);
-  void norm_row(const Rows & rows, int row, const float * weight, bool coded);
+  Rows normed(
+    int thread, const float * weight, const int32_t * order, int first_coded, bool coded,
+    int next_units);
+  void norm_row(
+    int thread, const Rows & rows, int row, const float * weight, const int32_t * order,
+    bool coded);
+  void put_in_order(int thread, float * values, const int32_t * order, int columns);
+  void order_mixed(int thread, const MsLayer & layer);
   void project(int thread, const MsLayer & layer, int index, const Rows & rows);
   void project_head(const MsLayer & layer, int index, const Rows & rows, int unit);
   void attend(int thread, int index, bool coded);

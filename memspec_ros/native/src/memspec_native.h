@@ -54,6 +54,12 @@ struct MsLayer {
   const float * query_bias;      // [heads * head_dim], or null; the two below likewise
   const float * key_bias;
   const float * value_bias;
+  // Where the columns of a stage's matrices are not in the order of its inputs: the input that
+  // each column is for, [hidden] for queries, keys and values, [heads * head_dim] for `output`,
+  // [hidden] for gate and up. Null where they are.
+  const int32_t * attention_order;
+  const int32_t * output_order;
+  const int32_t * mlp_order;
   struct MsMatrix query, key, value, output, gate, up, down;
 };
 
