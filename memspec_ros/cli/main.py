@@ -42,6 +42,8 @@ COMMANDS = {
     'check': Command(module='memspec_ros.cli.check',
                      summary='preflight: versions, device, files, the memory sum'),
     'pool': Command(module='memspec_ros.cli.pool', summary='show or extend a pool of drafts'),
+    'quantize': Command(module='memspec_ros.cli.quantize',
+                        summary='write a model as 4-bit GPTQ, or as a draft of 8 or 4 bits'),
     'corpus': Command(module='memspec_ros.training.corpus',
                       summary='let the target answer prompts, to train drafts on'),
     'distill': Command(module='memspec_ros.training.distill',

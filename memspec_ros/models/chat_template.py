@@ -54,6 +54,7 @@ class ChatTemplate:
 
     def __init__(self, source: str, *, origin: str,
                  special_tokens: dict[str, str] | None = None) -> None:
+        self.source = source
         self._origin = origin
         self._special_tokens = special_tokens or {}
         try:

@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import tokenizers
 
+from memspec_ros.atomic_file import written_beside
 from memspec_ros.errors import ErrorCode, RequestError
 from memspec_ros.models.chat_template import ChatTemplate
 from memspec_ros.models.token_content import TokenContent
@@ -86,6 +89,24 @@ class Tokenizer:
     def token_bytes(self, token_id: int) -> bytes:
         """Return what a token adds to the text: ``b''`` for special and for unknown tokens."""
         return self._content.token_bytes(token_id)
+
+    def save(self, folder: Path) -> None:
+        """Write what a model folder has of its tokenizer, the chat template included.
+
+        :raises DataError: a file cannot be written.
+        """
+        roles = {'bos_token': self._special.bos_id, 'eos_token': self._special.eos_id}
+        options = {role: self._content.texts[token_id] for role, token_id in roles.items()
+                   if token_id is not None}
+        if self._chat_template is not None:
+            options['chat_template'] = self._chat_template.source
+        documents = {'tokenizer.json': self._backend.to_str(),
+                     'tokenizer_config.json': json.dumps(options, ensure_ascii=False, indent=2),
+                     'generation_config.json': json.dumps({
+                         'eos_token_id': sorted(self._special.end_ids)})}
+        for name, text in documents.items():
+            with written_beside(folder / name) as file:
+                file.write(text.encode())
 
     def content_checksum(self) -> str:
         """Return a hash of every token's content and of BOS and EOS (hexadecimal).
