@@ -172,6 +172,43 @@ class ServerSettings:
     cancel_on_client_loss: bool = _setting(
         True, 'Cancel a goal whose client has left; else let it run to its end.', dynamic=True)
     log_prompts: bool = _setting(False, 'Write prompts and answers to the log.', dynamic=True)
+    preemption: bool = _setting(
+        False, 'Interrupt the goal that runs for one of higher priority, between two iterations, '
+        'and go on with it afterwards.', dynamic=True)
+    model_roots: tuple[str, ...] = _setting(
+        (), 'Folders that models, pools, drafts and predictors must lie in, links followed; empty '
+        'is anywhere.')
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineSettings:
+    """What the machine can bear, and where it says so."""
+
+    watch_memory: bool = _setting(
+        True, 'Lower K while memory is short, and raise it again when it is not.', dynamic=True)
+    shrink_below_mb: float = _setting(
+        128.0, 'Available memory below which K shrinks, MB.', low=0.0, high=1e6, dynamic=True)
+    grow_above_mb: float = _setting(
+        384.0, 'Available memory above which K grows back, MB.', low=0.0, high=1e6, dynamic=True)
+    pressure_percent: float = _setting(
+        20.0, 'Share of time that tasks stalled on memory (PSI, some, 10 s) from which K shrinks; '
+        'it grows back below half of it. 100 is never.', low=1.0, high=100.0, dynamic=True)
+    hold_s: float = _setting(
+        10.0, 'How long memory must suffice before K grows by one.', low=0.0, high=3600.0,
+        dynamic=True)
+    warn_celsius: float = _setting(
+        85.0, 'Temperature from which diagnostics warn.', low=0.0, high=200.0, dynamic=True)
+    error_celsius: float = _setting(
+        95.0, 'Temperature from which diagnostics are in error.', low=0.0, high=200.0,
+        dynamic=True)
+    proc_folder: str = _setting('/proc', "Where the kernel's meminfo and pressure/memory are.")
+    thermal_folder: str = _setting('/sys/class/thermal', 'Where thermal zones are.')
+
+    def __post_init__(self) -> None:
+        for low, high in (('shrink_below_mb', 'grow_above_mb'), ('warn_celsius', 'error_celsius')):
+            if getattr(self, low) > getattr(self, high):
+                raise ConfigError(f'machine.{low} is {getattr(self, low)} and machine.{high} '
+                                  f'{getattr(self, high)}: the first must not exceed the second')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +219,7 @@ class Settings:
     draft: DraftSettings = field(default_factory=DraftSettings)
     runtime: RuntimeSettings = field(default_factory=RuntimeSettings)
     server: ServerSettings = field(default_factory=ServerSettings)
+    machine: MachineSettings = field(default_factory=MachineSettings)
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Settings:

@@ -40,7 +40,7 @@ class NodeParameters:
         self.warnings: list[str] = []
         self._check_names(overrides)
         values = {name: self._initial(spec, overrides) for name, spec in self._specs.items()}
-        self.settings = Settings.from_parameters(values)
+        self.settings = self._settings(values)
         for name, spec in self._specs.items():
             # The overrides were checked above, with better messages than rclpy has.
             node.declare_parameter(name, _ros_value(values[name]), _descriptor(spec),
@@ -57,6 +57,14 @@ class NodeParameters:
             # A file for all nodes of a robot (/**) may hold what is meant for others.
             ours = nearest or name.split('.')[0] in groups
             (self.errors if ours else self.warnings).append(problem)
+
+    def _settings(self, values: Mapping[str, Any]) -> Settings:
+        try:
+            return Settings.from_parameters(values)
+        except ConfigError as error:
+            # Values that do not go together; configure fails with it.
+            self.errors.append(str(error))
+            return Settings()
 
     def _initial(self, spec: ParameterSpec, overrides: Mapping[str, Any]) -> Any:
         if spec.name not in overrides:

