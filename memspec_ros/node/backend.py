@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from memspec_ros.config import Settings
+from memspec_ros.errors import ErrorCode
 from memspec_ros.records import (
     FinishReason,
     Progress,
@@ -31,11 +32,18 @@ class PreparedRequest(Protocol):
         """Tokens of the prompt under the chat template."""
 
 
+class InterruptedGoal(PreparedRequest, Protocol):
+    """A goal that gave up its turn; whoever has it may resume or end it."""
+
+    def end(self, reason: FinishReason, code: ErrorCode, message: str) -> Result:
+        """Return the result of a goal that is not resumed, with the text that it has."""
+
+
 class Runtime(Protocol):
     """What serves goals: target, drafts, tokenizer, memory.
 
-    ``generate``, ``reset`` and ``close`` belong to the decode thread; everything else may be
-    called from any thread and returns soon.
+    ``advance``, ``relieve``, ``reset`` and ``close`` belong to the decode thread; everything else
+    may be called from any thread and returns soon.
     """
 
     def prepare(self, request: Request) -> Any:
@@ -44,13 +52,18 @@ class Runtime(Protocol):
         :raises RequestError: with the action's code, and a message with the numbers.
         """
 
-    def generate(self, prepared: Any, *, on_progress: Callable[[Progress], None],
-                 should_stop: Callable[[], FinishReason | None]) -> Result:
-        """Answer one request.
+    def advance(self, work: Any, *, on_progress: Callable[[Progress], None],
+                should_stop: Callable[[], FinishReason | None],
+                should_yield: Callable[[], bool]) -> Any:
+        """Answer a prepared request, or go on with an interrupted goal.
 
         ``on_progress`` is called as text comes; the joined deltas are the result's text.
         ``should_stop`` is asked at least once per iteration and per chunk of the prompt, and what
-        it answers becomes the result's finish reason.
+        it answers becomes the result's finish reason. Where ``should_yield`` then says yes the
+        goal is interrupted.
+
+        :returns: a :class:`~memspec_ros.records.Result`, or an :class:`InterruptedGoal`, which
+            another call takes in the place of the request.
         """
 
     def count_tokens(self, text: str) -> int:

@@ -52,6 +52,16 @@ class DecodeThread:
         with self._changed:
             return self._queue.remove(goal)
 
+    def put_back(self, goal: Goal) -> None:
+        """Queue the goal that runs again, because it is interrupted; decode thread only."""
+        with self._changed:
+            self._queue.put_back(goal)
+
+    def is_outranked(self, goal: Goal) -> bool:
+        """Whether a goal of higher priority waits."""
+        with self._changed:
+            return self._queue.outranks(goal)
+
     def visit_waiting(self, visit: Callable[[Goal, int], None]) -> None:
         """Call ``visit`` with each goal that waits and how many are served before it.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memspec_ros.errors import ErrorCode
+from memspec_ros.node.backend import InterruptedGoal
 from memspec_ros.node.client_watch import ClientTrace
 from memspec_ros.records import FinishReason, Request
 
@@ -36,9 +37,10 @@ DEACTIVATED = StopOrder(reason=FinishReason.ERROR, code=ErrorCode.SHUTTING_DOWN,
 class Goal:
     """What the node knows of a goal.
 
-    The executor thread writes everything but ``ended_by`` and ``started_s``, which are the decode
-    thread's. What was sent as feedback (``num_feedback``, ``sent_text``) changes hands when the
-    goal leaves the queue. ``stop_order`` is written by the first thread, once, and read by the
+    The executor thread writes everything but ``ended_by`` and what tells of its turns
+    (``interrupted`` to ``waited_s``), which are the decode thread's. What was sent as feedback
+    (``num_feedback`` to ``num_tokens``) changes hands when the goal leaves the queue, and back
+    when it is interrupted. ``stop_order`` is written by the first thread, once, and read by the
     second at each iteration.
     """
 
@@ -56,7 +58,12 @@ class Goal:
         self.num_feedback = 0
         self.queue_position = 0
         self.sent_text = ''
+        self.num_tokens = 0
+        self.interrupted: InterruptedGoal | None = None
+        self.num_interruptions = 0
         self.started_s = 0.0
+        self.interrupted_s = 0.0
+        self.waited_s = 0.0
         self.ended_by: StopOrder | None = None
 
     @property
@@ -84,9 +91,18 @@ class Goal:
         if self.stop_order is None:
             self.stop_order = order
 
-    def start(self) -> None:
-        """Note that the decode thread has taken the goal."""
-        self.started_s = time.monotonic()
+    def start(self) -> Any:
+        """Note that the decode thread has taken the goal; return what it is to work on."""
+        now_s = time.monotonic()
+        self.waited_s += now_s - (self.interrupted_s or self.accepted_s)
+        self.started_s = self.started_s or now_s
+        interrupted, self.interrupted = self.interrupted, None
+        return interrupted or self.prepared
+
+    def interrupt(self, interrupted: InterruptedGoal) -> None:
+        """Note that it gave up its turn."""
+        self.interrupted, self.interrupted_s = interrupted, time.monotonic()
+        self.num_interruptions += 1
 
     def timeout_order(self, where: str) -> StopOrder:
         """Return the order of a goal whose time is over."""

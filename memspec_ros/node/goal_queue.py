@@ -49,7 +49,15 @@ class GoalQueue(Generic[Goal]):
             raise RequestError(
                 ErrorCode.QUEUE_FULL, f'{len(self._goals)} goals wait already, and '
                 f'server.queue_capacity is {self.capacity}: send the goal again later')
+        self.put_back(goal)
+
+    def put_back(self, goal: Goal) -> None:
+        """Insert a goal that had left the queue, full or not: it came before what came later."""
         bisect.insort(self._goals, goal, key=_rank)
+
+    def outranks(self, goal: Goal) -> bool:
+        """Whether a goal waits whose priority is higher than this one's."""
+        return bool(self._goals) and self._goals[0].priority > goal.priority
 
     def pop(self) -> Goal | None:
         """Take the goal that is served next."""

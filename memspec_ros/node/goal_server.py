@@ -117,9 +117,7 @@ class GoalServer:
         if goal.finished:
             return
         goal.order_stop(order)
-        if self.decode_thread.withdraw(goal):
-            self.finish(goal, goal_result.stopped_in_queue(goal, order))
-            self.tell_positions()
+        self.stop_waiting(goal, order)
 
     def serve(self, goal: Goal) -> None:
         """Answer a goal; decode thread only.
@@ -127,21 +125,37 @@ class GoalServer:
         Feedback of a running goal is published from here: to wake the executor for each would
         cost more than the message.
         """
-        goal.start()
+        work = goal.start()
         self._outbox.post(functools.partial(self._begin, goal))
         batch = FeedbackBatch(rate_hz=self._settings().feedback_rate_hz,
                               send=functools.partial(self._send_progress, goal))
-        runtime = self._runtime
-        assert runtime is not None
         try:
-            result = runtime.generate(goal.prepared, on_progress=batch.add,
-                                      should_stop=goal.should_stop)
+            outcome = self._advance(goal, work, batch)
         except Exception as error:
             self._logger.error(f'goal {goal.name}: {goal_result.trace(error)}')
-            result = goal_result.crashed(goal, batch.text, error)
+            batch.flush()
+            outcome = goal_result.crashed(goal, goal.sent_text, error)
         batch.flush()
-        result = goal_result.completed(goal, result)
-        self._outbox.post(functools.partial(self.finish, goal, result))
+        if isinstance(outcome, Result):
+            result = goal_result.completed(goal, outcome)
+            self._outbox.post(functools.partial(self.finish, goal, result))
+        else:
+            goal.interrupt(outcome)
+            self.decode_thread.put_back(goal)
+            self._outbox.post(functools.partial(self._wait_again, goal))
+
+    def _advance(self, goal: Goal, work: Any, batch: FeedbackBatch) -> Any:
+        assert self._runtime is not None
+        return self._runtime.advance(
+            work, on_progress=batch.add, should_stop=goal.should_stop,
+            should_yield=lambda: (self._settings().preemption
+                                  and self.decode_thread.is_outranked(goal)))
+
+    def _wait_again(self, goal: Goal) -> None:
+        """Tell where an interrupted goal stands; one that was to end meanwhile ends now."""
+        if goal.stop_order is not None:
+            self.stop(goal, goal.stop_order)
+        self.tell_positions()
 
     def _begin(self, goal: Goal) -> None:
         if not goal.finished:
@@ -157,6 +171,7 @@ class GoalServer:
         if goal.finished:
             return
         goal.sent_text += progress.delta_text
+        goal.num_tokens = progress.completion_tokens
         goal.handle.publish_feedback(progress_to_message(
             progress, seq=goal.num_feedback, queue_position=queue_position))
         goal.num_feedback += 1
@@ -168,7 +183,8 @@ class GoalServer:
     def _tell_position(self, goal: Goal, position: int) -> None:
         if goal.queue_position != position or goal.num_feedback == 0:
             goal.queue_position = position
-            self._send_feedback(goal, Progress(state=GoalState.QUEUED), position)
+            self._send_feedback(goal, Progress(
+                state=GoalState.QUEUED, completion_tokens=goal.num_tokens), position)
 
     def finish(self, goal: Goal, result: Result) -> None:
         """End a goal: the one place where it gets its terminal status and its result."""
@@ -200,9 +216,14 @@ class GoalServer:
 
     def stop_waiting(self, goal: Goal, order: StopOrder) -> None:
         """End a goal if it waits; the decode thread watches the clock of the one that runs."""
-        if self.decode_thread.withdraw(goal):
-            self.finish(goal, goal_result.stopped_in_queue(goal, order))
-            self.tell_positions()
+        if not self.decode_thread.withdraw(goal):
+            return
+        result = goal_result.stopped_in_queue(goal, order)
+        if rest := result.text[len(goal.sent_text):]:
+            self._send_feedback(goal, Progress(state=GoalState.DECODE, delta_text=rest,
+                                               completion_tokens=result.completion_tokens))
+        self.finish(goal, result)
+        self.tell_positions()
 
     def stop_all(self, order: StopOrder) -> None:
         """End every goal early."""
@@ -216,7 +237,7 @@ class GoalServer:
 
     def _log(self, goal: Goal, result: Result) -> None:
         text = f': {result.text!r}' if self._settings().log_prompts else ''
-        line = f'goal {goal.name} {goal_result.summary(result)}{text}'
+        line = goal_result.summary(goal, result) + text
         if result.finish_reason in (FinishReason.STOP, FinishReason.LENGTH):
             self._logger.info(line)
         else:

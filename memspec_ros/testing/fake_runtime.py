@@ -71,6 +71,26 @@ class FakeScript:
         return self.opened[-1]
 
 
+class FakeInterrupted:
+    """A goal that gave up its turn after ``words``."""
+
+    def __init__(self, prepared: FakePrepared, words: list[str], done: int) -> None:
+        self.prepared = prepared
+        self.words = words
+        self.done = done
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Words of the prompt."""
+        return self.prepared.prompt_tokens
+
+    def end(self, reason: FinishReason, code: ErrorCode, message: str) -> Result:
+        """Return the result of a goal that is not resumed."""
+        return Result(text=''.join(self.words), finish_reason=reason, error_code=code,
+                      error_msg=message, prompt_tokens=self.prompt_tokens,
+                      completion_tokens=self.done)
+
+
 class FakeRuntime:
     """Answers every request with ``w0 w1 w2 ...`` and notes what was done to it."""
 
@@ -103,27 +123,45 @@ class FakeRuntime:
     def generate(self, prepared: FakePrepared, *, on_progress: Callable[[Progress], None],
                  should_stop: Callable[[], FinishReason | None]) -> Result:
         """Answer a request; a prompt that begins with ``raise`` raises after three iterations."""
+        result = self.advance(prepared, on_progress=on_progress, should_stop=should_stop,
+                              should_yield=lambda: False)
+        assert isinstance(result, Result)
+        return result
+
+    def advance(self, work: FakePrepared | FakeInterrupted, *,
+                on_progress: Callable[[Progress], None],
+                should_stop: Callable[[], FinishReason | None],
+                should_yield: Callable[[], bool]) -> Result | FakeInterrupted:
+        """Answer a request, or go on with an interrupted goal."""
         started_s = time.monotonic()
-        self.num_goals += 1
+        if isinstance(work, FakePrepared):
+            self.num_goals += 1
+            work = FakeInterrupted(work, [], 0)
         self.decode_threads.add(threading.current_thread().name)
-        on_progress(Progress(state=GoalState.PREFILL))
-        reason = self._prefill(prepared, should_stop)
+        on_progress(Progress(state=GoalState.PREFILL, completion_tokens=work.done))
+        reason = self._prefill(work.prepared, should_stop)
         prefilled_s = first_s = time.monotonic()
-        words: list[str] = []
-        for progress in () if reason else self._decode(prepared):
-            words.append(progress.delta_text)
-            first_s = time.monotonic() if len(words) == 1 else first_s
+        for progress in () if reason else self._decode(work):
+            work.words.append(progress.delta_text)
+            first_s = time.monotonic() if len(work.words) == 1 else first_s
             on_progress(progress)
             if reason := should_stop():
                 break
-        count = min(len(words) * TOKENS_PER_ITERATION, prepared.max_tokens)
+            if work.done < work.prepared.max_tokens and should_yield():
+                return work
         ended_s = time.monotonic()
+        return self._result(work, reason or FinishReason.LENGTH, Durations(
+            prefill_s=prefilled_s - started_s, decode_s=ended_s - prefilled_s,
+            first_token_s=first_s - started_s, total_s=ended_s - started_s))
+
+    def _result(self, work: FakeInterrupted, reason: FinishReason,
+                durations: Durations) -> Result:
+        num_iterations = len(work.words)
         return Result(
-            text=''.join(words), finish_reason=reason or FinishReason.LENGTH,
-            prompt_tokens=prepared.prompt_tokens, completion_tokens=count, iterations=len(words),
-            drafted=len(words), accepted=len(words) // 2, drafts_used=('alpha',), seed_used=7,
-            durations=Durations(prefill_s=prefilled_s - started_s, decode_s=ended_s - prefilled_s,
-                                first_token_s=first_s - started_s, total_s=ended_s - started_s))
+            text=''.join(work.words), finish_reason=reason,
+            prompt_tokens=work.prompt_tokens, completion_tokens=work.done,
+            iterations=num_iterations, drafted=num_iterations, accepted=num_iterations // 2,
+            drafts_used=('alpha',), seed_used=7, durations=durations)
 
     def _prefill(self, prepared: FakePrepared,
                  should_stop: Callable[[], FinishReason | None]) -> FinishReason | None:
@@ -133,19 +171,19 @@ class FakeRuntime:
                 return reason
         return None
 
-    def _decode(self, prepared: FakePrepared) -> Iterator[Progress]:
-        done = 0
-        while done < prepared.max_tokens:
-            number = done // TOKENS_PER_ITERATION
+    def _decode(self, work: FakeInterrupted) -> Iterator[Progress]:
+        prepared = work.prepared
+        while work.done < prepared.max_tokens:
+            number = work.done // TOKENS_PER_ITERATION
             self._script.before_iteration(number)
             if number == 3 and prepared.request.prompt.startswith('raise'):
                 raise RuntimeError(prepared.request.prompt)
             time.sleep(self._script.iteration_s)
             self.num_iterations += 1
-            count = min(TOKENS_PER_ITERATION, prepared.max_tokens - done)
-            text = ''.join(self._script.answer(done + offset) for offset in range(count))
-            done += count
-            yield Progress(state=GoalState.DECODE, delta_text=text, completion_tokens=done,
+            count = min(TOKENS_PER_ITERATION, prepared.max_tokens - work.done)
+            text = ''.join(self._script.answer(work.done + offset) for offset in range(count))
+            work.done += count
+            yield Progress(state=GoalState.DECODE, delta_text=text, completion_tokens=work.done,
                            active_draft='alpha', acceptance=0.5)
 
     def count_tokens(self, text: str) -> int:

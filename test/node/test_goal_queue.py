@@ -48,3 +48,19 @@ def test_remove():
     assert queue.remove(goal)
     assert not queue.remove(goal)
     assert len(queue) == 0
+
+
+def test_a_goal_is_put_back_before_later_ones_of_its_priority_even_when_full():
+    queue = GoalQueue(2)
+    for goal in (Goal(1), Goal(2)):
+        queue.put(goal)
+    queue.put_back(Goal(0))
+    assert [goal.number for goal in queue] == [0, 1, 2]
+
+
+def test_outranks():
+    queue = GoalQueue(2)
+    assert not queue.outranks(Goal(0))
+    queue.put(Goal(1, 3))
+    assert queue.outranks(Goal(0, 2))
+    assert not queue.outranks(Goal(0, 3))

@@ -9,7 +9,7 @@ import pytest
 from memspec_ros.errors import ErrorCode, RequestError
 from memspec_ros.node import goal_result
 from memspec_ros.node.client_watch import ClientTrace
-from memspec_ros.node.goal import CANCELED, SHUTTING_DOWN, Goal
+from memspec_ros.node.goal import CANCELED, CLIENT_LOST, SHUTTING_DOWN, Goal
 from memspec_ros.records import Durations, FinishReason, Result
 
 
@@ -20,6 +20,7 @@ def goal():
     goal.prepared = types.SimpleNamespace(prompt_tokens=3)
     goal.accepted_s -= 2.0
     goal.started_s = goal.accepted_s + 1.5
+    goal.waited_s = 1.5
     return goal
 
 
@@ -34,13 +35,13 @@ def test_durations_begin_with_the_acceptance(goal):
     assert result.error_code is ErrorCode.NONE
 
 
-@pytest.mark.parametrize('order', [CANCELED, SHUTTING_DOWN])
+@pytest.mark.parametrize('order', [CANCELED, CLIENT_LOST, SHUTTING_DOWN])
 def test_an_order_that_ended_the_goal_says_so(goal, order):
     goal.ended_by = order
-    # The real runtime fills the code of a cancel, and never the message.
-    for code in (ErrorCode.NONE, order.code):
+    # The real runtime says of each goal that is told to stop that it was canceled.
+    for code, message in ((ErrorCode.NONE, ''), (ErrorCode.CANCELED, 'canceled after 7 tokens')):
         result = goal_result.completed(goal, Result(
-            finish_reason=order.reason, error_code=code, completion_tokens=7))
+            finish_reason=order.reason, error_code=code, error_msg=message, completion_tokens=7))
         assert (result.error_code, result.error_msg) == (
             order.code, f'{order.message} (7 tokens were generated)')
 
@@ -83,9 +84,27 @@ def test_crashed(goal, error, code):
     assert result.error_msg == f'{type(error).__name__}: {error}'
 
 
-def test_summary():
-    line = goal_result.summary(Result(
+def test_summary(goal):
+    goal.num_interruptions = 2
+    line = goal_result.summary(goal, Result(
         finish_reason=FinishReason.TIMEOUT, error_code=ErrorCode.TIMEOUT, error_msg='over',
-        prompt_tokens=3, completion_tokens=4))
-    assert line.startswith('TIMEOUT: 3 + 4 tokens in 0.00 s')
-    assert line.endswith('; TIMEOUT: over')
+        prompt_tokens=3, completion_tokens=4, reused_tokens=2))
+    assert line.startswith(f'goal {bytes(range(16)).hex()} (number 1, priority 0) TIMEOUT: '
+                           '3 + 4 tokens in 0.00 s')
+    assert line.endswith('2 reused, 0 of 0 drafted accepted, interrupted 2 times; TIMEOUT: over')
+
+
+def test_a_goal_that_ended_while_interrupted_keeps_its_text_and_times(goal):
+    said = {}
+
+    def end(reason, code, message):
+        said.update(reason=reason, code=code, message=message)
+        return Result(text='so far', finish_reason=reason, error_code=code, error_msg=message,
+                      durations=Durations(decode_s=0.25, first_token_s=0.125))
+
+    goal.interrupt(types.SimpleNamespace(end=end))
+    result = goal_result.stopped_in_queue(goal, CANCELED)
+    assert (result.text, result.finish_reason) == ('so far', FinishReason.CANCELED)
+    assert said['message'] == 'canceled by a client (while a goal of higher priority was served)'
+    assert result.durations.first_token_s == pytest.approx(1.625)
+    assert 1.5 <= result.durations.queue_s < result.durations.total_s

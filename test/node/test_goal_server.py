@@ -10,7 +10,7 @@ from memspec_ros.action import Generate
 from memspec_ros.config import ServerSettings, Settings
 from memspec_ros.errors import ErrorCode
 from memspec_ros.node import goal_server
-from memspec_ros.node.goal import CLIENT_LOST, SHUTTING_DOWN
+from memspec_ros.node.goal import CANCELED, CLIENT_LOST, SHUTTING_DOWN
 from memspec_ros.node.goal_server import GoalServer
 from memspec_ros.records import FinishReason, GoalState
 from memspec_ros.testing.fake_runtime import FakeRuntime, FakeScript
@@ -247,7 +247,8 @@ def test_one_line_a_goal_and_no_prompt_unless_asked(bench, node):
     bench.serve()
     bench.outbox.run()
     assert len(node.log.lines) == 1
-    assert node.log.lines[0].startswith('info: goal 01010101 LENGTH: 2 + 4 tokens in ')
+    assert node.log.lines[0].startswith(f'info: goal {"01" * 16} (number 1, priority 0) LENGTH: '
+                                        '2 + 4 tokens in ')
     assert 'secret' not in node.log.lines[0]
     assert 'w0' not in node.log.lines[0]
     bench.settings = ServerSettings(log_prompts=True)
@@ -256,3 +257,98 @@ def test_one_line_a_goal_and_no_prompt_unless_asked(bench, node):
     bench.outbox.run()
     assert any('secret words' in line for line in node.log.lines)
     assert any("'w0 w1 w2 w3 '" in line for line in node.log.lines)
+
+
+def preempting(bench, *, of_goal, at_iteration, then):
+    """Have something happen in an iteration of the goal that was sent as number ``of_goal``."""
+    bench.settings = ServerSettings(preemption=True)
+
+    def before_iteration(number):
+        if bench.runtime.num_goals == of_goal and number == at_iteration:
+            then()
+    bench.script.before_iteration = before_iteration
+
+
+def test_a_goal_of_higher_priority_interrupts_and_nothing_is_lost_or_repeated(bench):
+    low = bench.send(1, max_tokens=10)
+    preempting(bench, of_goal=1, at_iteration=2, then=lambda: bench.send(2, priority=1))
+    bench.serve()
+    bench.outbox.run()
+    assert bench.ended == []
+    assert low.feedback[-1].state == GoalState.QUEUED
+    assert (low.feedback[-1].queue_position, low.feedback[-1].completion_tokens) == (1, 6)
+    bench.serve()
+    bench.outbox.run()
+    assert bench.ended == [(2, 'LENGTH')]
+    bench.serve()
+    bench.outbox.run()
+    assert bench.ended == [(2, 'LENGTH'), (1, 'LENGTH')]
+    text = ''.join(f'w{number} ' for number in range(10))
+    assert ''.join(message.delta_text for message in low.feedback) == text
+    assert bench.action.ended[1][2].text == text
+    assert [message.seq for message in low.feedback] == list(range(len(low.feedback)))
+    assert bench.action.begun == [1, 2, 1]
+
+
+@pytest.mark.parametrize(('priority', 'preemption'), [(0, True), (-1, True), (9, False)])
+def test_a_goal_is_not_interrupted(bench, priority, preemption):
+    bench.send(1)
+    preempting(bench, of_goal=1, at_iteration=0,
+               then=lambda: bench.send(2, priority=priority))
+    bench.settings = ServerSettings(preemption=preemption)
+    bench.serve()
+    bench.outbox.run()
+    assert bench.ended == [(1, 'LENGTH')]
+
+
+def interrupted(bench):
+    handle = bench.send(1, max_tokens=10)
+    preempting(bench, of_goal=1, at_iteration=2, then=lambda: bench.send(2, priority=1))
+    bench.serve()
+    return handle
+
+
+def test_an_interrupted_goal_can_be_canceled_and_keeps_its_text(bench):
+    handle = interrupted(bench)
+    bench.outbox.run()
+    assert bench.goals.cancel(handle)
+    bench.outbox.run()
+    assert bench.ended == [(1, 'CANCELED')]
+    result = bench.action.ended[0][2]
+    assert (result.text, result.completion_tokens) == ('w0 w1 w2 w3 w4 w5 ', 6)
+    assert result.error_msg == 'canceled by a client (while a goal of higher priority was served)'
+    assert ''.join(message.delta_text for message in handle.feedback) == result.text
+
+
+def test_a_cancel_that_comes_as_the_goal_is_interrupted_ends_it(bench):
+    handle = bench.send(1, max_tokens=10)
+    preempting(bench, of_goal=1, at_iteration=2, then=lambda: bench.send(2, priority=1))
+    put_back = bench.goals.decode_thread.put_back
+
+    def put_back_late(goal):
+        bench.goals.stop(goal, CANCELED)  # the goal does not wait, and no iteration will ask
+        put_back(goal)
+    bench.goals.decode_thread.put_back = put_back_late
+    bench.serve()
+    bench.outbox.run()
+    assert bench.ended == [(1, 'CANCELED')]
+    assert handle.feedback[-1].delta_text == ''
+
+
+def test_an_interrupted_goal_times_out(bench):
+    handle = interrupted(bench)
+    goal = bench.goals._open[handle.goal_id.uuid]
+    goal.timeout_s = 1e-9
+    bench.goals.watch()
+    assert bench.ended == [(1, 'TIMEOUT')]
+    assert bench.action.ended[0][2].text == 'w0 w1 w2 w3 w4 w5 '
+
+
+def test_an_interrupted_goal_takes_its_place_in_a_full_queue(bench):
+    bench.send(1, max_tokens=10)
+    bench.send(2)
+    preempting(bench, of_goal=1, at_iteration=2, then=lambda: bench.send(3, priority=1))
+    bench.serve()
+    assert [goal.number for goal in bench.goals.decode_thread._queue] == [3, 1, 2]
+    bench.send(4, priority=2)
+    assert bench.action.ended[0][2].error_code == ErrorCode.QUEUE_FULL
