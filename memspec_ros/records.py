@@ -215,10 +215,14 @@ class DraftStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class Residency:
-    """All drafts of the pool, with K and the bytes that the resident ones hold."""
+    """All drafts of the pool, with K and the bytes that the resident ones hold.
+
+    ``capacity_reason`` says why K is less than what was asked for.
+    """
 
     drafts: tuple[DraftStatus, ...] = ()
     cache_capacity: int = 0
+    capacity_reason: str = ''
     resident_bytes: int = 0
     budget_bytes: int = 0
     active_draft: str = ''

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from memspec_ros.bench.timings import Timings
 from memspec_ros.boundaries import Clock, IterationOutcome
-from memspec_ros.runtime.draft_cache import CacheCounters
+from memspec_ros.runtime.cache_counters import CacheCounters
 from memspec_ros.runtime.metrics import Metrics
 
 SLOW = 1.25

@@ -10,6 +10,7 @@ import torch
 
 from memspec_ros.errors import LoadError, ModelFormatError
 from memspec_ros.models.draft_content import DraftContent, SlotLayout
+from memspec_ros.models.given_back import give_back
 from memspec_ros.models.slot_reader import ReadCancelledError, SlotReader
 
 
@@ -37,8 +38,27 @@ class DraftSlot:
 
     @property
     def data_pointer(self) -> int:
-        """Address of the slot's memory, the same for as long as it lives."""
+        """Address of the slot's memory; on a CPU the same for as long as it lives."""
         return self._data_pointer
+
+    def give_back(self) -> int:
+        """Let the machine have the slot's memory until the next read; return the bytes.
+
+        On a CPU the address stays. Memory of a GPU is freed (on a Jetson it is the machine's) and
+        taken again by the next read; views follow it.
+        """
+        self.held = None
+        if self._buffer.device.type == 'cpu':
+            return give_back(self._buffer)
+        self._buffer.untyped_storage().resize_(0)
+        torch.cuda.empty_cache()
+        return self.num_bytes
+
+    def _take_again(self) -> None:
+        storage = self._buffer.untyped_storage()
+        if storage.nbytes() < self.num_bytes:
+            storage.resize_(self.num_bytes)
+            self._data_pointer = self._buffer.data_ptr()
 
     def views(self, layout: SlotLayout) -> dict[str, torch.Tensor]:
         """Return a draft's tensors as they lie in this slot; the same memory at each call.
@@ -65,6 +85,7 @@ class DraftSlot:
             changed since it was opened, or does not have its checksum. The slot is empty then.
         """
         self.held = None
+        self._take_again()
         views = self.views(layout)
         try:
             self._reader.read(content, views, should_cancel=should_cancel, throttle=throttle)

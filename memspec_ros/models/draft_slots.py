@@ -19,6 +19,7 @@ from memspec_ros.models.draft_file import OUTPUT_TOKEN_IDS
 from memspec_ros.models.draft_kinds import Surroundings
 from memspec_ros.models.draft_set import DraftSet
 from memspec_ros.models.draft_slot import DraftSlot
+from memspec_ros.models.given_back import give_back
 
 
 class DraftSlots:
@@ -49,6 +50,13 @@ class DraftSlots:
     def num_bytes(self) -> int:
         """Bytes of slots and KV caches together."""
         return sum(slot.num_bytes for slot in self._slots) + self._memory.numel()
+
+    def give_back(self, slot: int) -> int:
+        """Let the machine have the memory of a slot that nothing is read into or drafts from.
+
+        :returns: bytes; 0 on a GPU.
+        """
+        return self._slots[slot].give_back() + give_back(self._memory[slot])
 
     def source(self, name: str) -> Callable[..., None]:
         """Return what reads a draft into a slot: the loader's ``DraftSource``.

@@ -84,6 +84,12 @@ class Runtime(Protocol):
         :raises ConfigError: a value that this runtime cannot take; nothing was changed.
         """
 
+    def limit_capacity(self, capacity: int | None, reason: str) -> None:
+        """Bound K because memory is short, soon; None lifts the bound."""
+
+    def relieve(self) -> None:
+        """Evict now what the bound on K leaves no room for."""
+
     def reset(self) -> None:
         """Forget the draft cache and the prefix of the last goal."""
 

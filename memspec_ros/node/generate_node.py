@@ -22,11 +22,13 @@ from memspec_ros.node import health
 from memspec_ros.node.backend import OpenRuntime, Runtime
 from memspec_ros.node.goal import DEACTIVATED, SHUTTING_DOWN, StopOrder
 from memspec_ros.node.goal_server import GoalServer, not_active
+from memspec_ros.node.machine_watch import MachineWatch
 from memspec_ros.node.outbox import Outbox
 from memspec_ros.node.parameters import NodeParameters
 from memspec_ros.node.publishers import Publishers
 from memspec_ros.node.services import Services
 from memspec_ros.node.transitions import Transitions
+from memspec_ros.runtime.thermal import read_temperatures
 
 NODE_NAME = 'memspec'
 WATCH_RATE_HZ = 4.0
@@ -67,6 +69,7 @@ class GenerateNode(LifecycleNodeMixin, Node):
         self._topics = Publishers(self)
         self._questions = Services(self, self._goals, runtime=lambda: self._runtime,
                                   state=lambda: (self.state, self._last_error))
+        self._machine = MachineWatch(self.get_logger(), run_idle=self._goals.decode_thread.call)
         self._transitions = Transitions(self, self._outbox, state=lambda: self.state)
         self._create_timers()
         self._goals.decode_thread.start()
@@ -76,10 +79,14 @@ class GenerateNode(LifecycleNodeMixin, Node):
         # Steady time: a clock that jumps, or a simulation that pauses, must not stop them.
         clock = Clock(clock_type=ClockType.STEADY_TIME)
         throughput_rate_hz = self.settings.server.throughput_rate_hz
-        for rate_hz, callback in ((WATCH_RATE_HZ, self._goals.watch),
+        for rate_hz, callback in ((WATCH_RATE_HZ, self._watch),
                                   (DIAGNOSTICS_RATE_HZ, self._publish_diagnostics),
                                   (throughput_rate_hz, self._publish_figures)):
             self.create_timer(1.0 / rate_hz, callback, clock=clock)
+
+    def _watch(self) -> None:
+        self._goals.watch()
+        self._machine.update(self._runtime, self.settings)
 
     def _report_parameters(self) -> None:
         for problem in self._ros_parameters.warnings:
@@ -130,6 +137,7 @@ class GenerateNode(LifecycleNodeMixin, Node):
             return self._fail_configure(str(error))
         except Exception as error:
             return self._fail_configure(f'{type(error).__name__}: {error}')
+        self._machine.forget()
         self._runtime = runtime
         self._goals.use(runtime)
         self._goals.refusal = not_active('inactive')
@@ -247,5 +255,7 @@ class GenerateNode(LifecycleNodeMixin, Node):
             throughput = self._runtime.throughput()
             checks += [health.check_drafts(self._runtime.residency()),
                        health.check_acceptance(throughput),
-                       health.check_memory(throughput, self.settings.runtime.headroom_mb)]
-        return checks
+                       health.check_memory(throughput, self.settings.runtime.headroom_mb,
+                                           self._machine.memory)]
+        return checks + health.check_temperatures(
+            read_temperatures(self.settings.machine.thermal_folder), self.settings.machine)

@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from memspec_ros.config import MachineSettings
 from memspec_ros.records import DraftState, Health, Residency, Throughput
+from memspec_ros.runtime.memory_watch import MemoryState
 
 # Fullness of the queue from which on a client should expect to be refused soon.
 QUEUE_WARN_SHARE = 0.8
@@ -51,18 +53,21 @@ def check_queue(num_waiting: int, capacity: int, num_ended: int, num_failed: int
 
 
 def check_drafts(residency: Residency) -> Check:
-    """OK with all drafts usable, WARN when some cannot be loaded, ERROR when none can."""
+    """OK with all drafts usable and K as asked for, WARN when not, ERROR when none is usable."""
     unusable = [draft for draft in residency.drafts if draft.state is DraftState.UNAVAILABLE]
     total = len(residency.drafts)
+    reasons = '; '.join(f'{draft.name}: {draft.reason or "unavailable"}' for draft in unusable)
+    problems = [f'{len(unusable)} of {total} drafts cannot be used: {reasons}'] * bool(unusable)
+    if residency.capacity_reason:
+        problems.append(f'K is {residency.cache_capacity}: {residency.capacity_reason}')
+    level = Health.OK if not problems else Health.WARN
+    if unusable and len(unusable) == total:
+        level = Health.ERROR
     values = {draft.name: f'{draft.state.name} {draft.reason}'.strip()
               for draft in residency.drafts}
-    if not unusable:
-        return Check(name='drafts', level=Health.OK, values=values,
-                     message=f'{total} drafts, active: {residency.active_draft or "none"}')
-    reasons = '; '.join(f'{draft.name}: {draft.reason or "unavailable"}' for draft in unusable)
-    return Check(name='drafts', level=Health.ERROR if len(unusable) == total else Health.WARN,
-                 message=f'{len(unusable)} of {total} drafts cannot be used: {reasons}',
-                 values=values)
+    return Check(name='drafts', level=level, message='; '.join(problems) or
+                 f'{total} drafts, active: {residency.active_draft or "none"}',
+                 values={'cache_capacity': residency.cache_capacity, **values})
 
 
 def check_acceptance(throughput: Throughput) -> Check:
@@ -79,14 +84,32 @@ def check_acceptance(throughput: Throughput) -> Check:
                      'hit_rate': round(throughput.hit_rate, 3)})
 
 
-def check_memory(throughput: Throughput, headroom_mb: float) -> Check:
-    """OK above the headroom, WARN below it, ERROR below a quarter: the kernel may kill soon."""
-    available_mb = throughput.available_bytes / MEGABYTE
-    known = f'{available_mb:.0f} MB' if available_mb else 'unknown'
+def check_memory(throughput: Throughput, headroom_mb: float,
+                 memory: MemoryState | None = None) -> Check:
+    """OK above the headroom, WARN below it, ERROR below a quarter: the kernel may kill soon.
+
+    :param memory: what the watch has read; its figure counts, where there is one.
+    """
+    available = memory.available_bytes if memory else throughput.available_bytes
+    available_mb = available / MEGABYTE
+    known = f'{available_mb:.0f} MB' if available or memory else 'unknown'
     message = f'available: {known}, headroom: {headroom_mb:.0f} MB'
     level = Health.OK
-    if 0 < available_mb < headroom_mb:
+    if (available or memory) and available_mb < headroom_mb:
         level = Health.ERROR if available_mb < headroom_mb / 4 else Health.WARN
     return Check(name='memory', level=level, message=message, values={
         'rss_mb': round(throughput.rss_bytes / MEGABYTE),
-        'available_mb': round(available_mb), 'headroom_mb': round(headroom_mb)})
+        'available_mb': round(available_mb), 'headroom_mb': round(headroom_mb),
+        'stalled_percent': memory.stalled_percent if memory else 'unknown'})
+
+
+def check_temperatures(celsius: Mapping[str, float], settings: MachineSettings) -> list[Check]:
+    """OK, WARN or ERROR by the hottest zone; nothing where the machine shows none."""
+    if not celsius:
+        return []
+    hottest = max(celsius, key=lambda zone: celsius[zone])
+    level = Health.OK
+    if celsius[hottest] >= settings.warn_celsius:
+        level = Health.ERROR if celsius[hottest] >= settings.error_celsius else Health.WARN
+    return [Check(name='temperature', level=level, message=f'{hottest}: {celsius[hottest]:.1f} C',
+                  values=celsius)]

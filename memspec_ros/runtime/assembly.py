@@ -113,7 +113,8 @@ def _connect(settings: Settings, found: Survey, loaded: LoadedTarget, slots: Dra
     pool_drafts = found.pool_drafts
     draft_cache = DraftCache(
         drafts=pool_drafts, loader=loader, num_slots=found.budget.num_slots,
-        clock=time.perf_counter, budget_bytes=int(settings.runtime.draft_budget_mb * MB))
+        clock=time.perf_counter, budget_bytes=int(settings.runtime.draft_budget_mb * MB),
+        give_back=slots.give_back)
     cost_model = CostModel(max_draft_length=settings.runtime.max_draft_length)
     measure_target(cost_model, loaded.target, clock=time.perf_counter)
     ngram: dict[str, Draft] = {} if not settings.draft.ngram else {

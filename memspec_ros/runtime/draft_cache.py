@@ -6,29 +6,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from memspec_ros.boundaries import Clock, DraftLoader, LoadEvent
-from memspec_ros.errors import BudgetError
 from memspec_ros.records import DraftState, DraftStatus, Residency
+from memspec_ros.runtime.cache_counters import CacheCounters
+from memspec_ros.runtime.capacity import Capacity
 from memspec_ros.runtime.load_failures import LoadFailures
 from memspec_ros.runtime.plan import Plan, PoolDraft
 
 NONE_PROTECTED: frozenset[str] = frozenset()
-
-
-@dataclass(kw_only=True)
-class CacheCounters:
-    """Counts since the draft cache was made; they only grow.
-
-    A wasted prefetch is a load that was cancelled, or whose draft left without having run.
-    """
-
-    num_loads: int = 0
-    num_failed_loads: int = 0
-    num_cancelled_loads: int = 0
-    num_evictions: int = 0
-    num_wasted_prefetches: int = 0
 
 
 class DraftCache:
@@ -42,17 +28,23 @@ class DraftCache:
     :param num_slots: slots that are allocated; K may move between 1 and this.
     :param clock: times the retries of drafts that failed to load.
     :param budget_bytes: bound on the bytes of residents and loads together; 0 is none.
+    :param give_back: told of a slot that is empty and out of use, because K is less than there
+        are slots; its memory may go to others until something is loaded into it.
     """
 
     def __init__(self, *, drafts: Sequence[PoolDraft], loader: DraftLoader, num_slots: int,
-                 clock: Clock, budget_bytes: int = 0) -> None:
+                 clock: Clock, budget_bytes: int = 0,
+                 give_back: Callable[[int], object] = lambda _: None) -> None:
         self._drafts = {draft.name: draft for draft in drafts}
         self._loader = loader
-        self._num_slots = num_slots
-        self._capacity = self._wanted_capacity = min(num_slots, len(self._drafts))
+        self._allowed = Capacity(num_slots=num_slots, num_drafts=len(self._drafts))
+        self._capacity = self._allowed.allowed
         self._budget_bytes = budget_bytes
+        self._give_back = give_back
         self._failures = LoadFailures(clock)
-        self._free_slots = list(range(num_slots))
+        # The last one is taken next, so that while K is small always the same slots are used.
+        self._free_slots = list(reversed(range(num_slots)))
+        self._unused_slots: set[int] = set()
         self._resident: dict[str, int] = {}
         self._loading: dict[str, int] = {}
         self._cancelling: set[str] = set()
@@ -62,7 +54,7 @@ class DraftCache:
         self._active = ''
         self._on_load: Callable[[str, float], None] = lambda *_: None
         self.candidates = tuple(self._drafts)
-        self.capacity_reason = ''
+        self._reasons: dict[str, str] = {}
         self.counters = CacheCounters()
 
     @property
@@ -73,7 +65,12 @@ class DraftCache:
     @property
     def num_slots(self) -> int:
         """Slots that are allocated: the largest K that can be set."""
-        return self._num_slots
+        return self._allowed.num_slots
+
+    @property
+    def capacity_reason(self) -> str:
+        """Why K is less than what was asked for; '' when it is not."""
+        return self._allowed.reason
 
     @property
     def resident(self) -> frozenset[str]:
@@ -117,19 +114,15 @@ class DraftCache:
         return None
 
     def check_capacity(self, capacity: int) -> None:
-        """Refuse a K that cannot be; more than there are drafts is as good as one for each.
-
-        :raises BudgetError: more than the slots that are allocated.
-        """
-        if capacity < 1 or min(capacity, len(self._drafts)) > self._num_slots:
-            raise BudgetError(f'cache_capacity is {capacity}; the largest that fits is '
-                              f'{self._num_slots}, the slots that are allocated')
+        """Refuse a K that cannot be. Raises BudgetError: more than the allocated slots."""
+        self._allowed.check(capacity)
 
     def residency(self) -> Residency:
         """Return the state of every draft, for the residency topic."""
         resident_bytes = sum(self._drafts[name].num_bytes for name in self._resident)
         return Residency(drafts=tuple(self._status(draft) for draft in self._drafts.values()),
                          cache_capacity=self._capacity, resident_bytes=resident_bytes,
+                         capacity_reason=self.capacity_reason,
                          budget_bytes=self._budget_bytes, active_draft=self._active)
 
     def observe_loads(self, on_load: Callable[[str, float], None]) -> None:
@@ -180,15 +173,13 @@ class DraftCache:
 
         :raises BudgetError: more than the slots that are allocated; K stays as it was.
         """
-        self.check_capacity(capacity)
-        self._wanted_capacity = min(capacity, len(self._drafts))
-        self.capacity_reason = ''
+        self._allowed.ask(capacity)
         self._settle_capacity()
 
-    def add_slots(self, num_slots: int) -> None:
-        """Announce that slots were allocated, so that K may grow up to them."""
-        self._free_slots.extend(range(self._num_slots, self._num_slots + num_slots))
-        self._num_slots += num_slots
+    def limit_capacity(self, capacity: int | None, reason: str) -> None:
+        """Bound K, whatever is asked for, as :meth:`set_capacity` does; None is no bound."""
+        self._allowed.limit(capacity, reason)
+        self._settle_capacity(reason)
 
     def reset(self) -> None:
         """Empty the draft cache; loads in flight are cancelled and awaited."""
@@ -218,8 +209,10 @@ class DraftCache:
             return False
         for victim in victims:
             self._evict(victim)
-        self._loading[draft] = self._free_slots.pop(0)
-        self._loader.start(draft, self._loading[draft])
+        self._loading[draft] = slot = self._free_slots.pop()
+        self._unused_slots.discard(slot)
+        self._reasons.pop(draft, None)
+        self._loader.start(draft, slot)
         return True
 
     def _cancel_abandoned(self, num_missing: int) -> None:
@@ -253,7 +246,7 @@ class DraftCache:
             self._failures.forget(event.draft)
             self._on_load(event.draft, event.seconds)
             self.counters.num_loads += 1
-        if self._capacity != self._wanted_capacity:
+        if self._capacity != self._allowed.allowed:
             self._settle_capacity()
 
     def _note_failure(self, event: LoadEvent) -> None:
@@ -264,31 +257,35 @@ class DraftCache:
         self.counters.num_failed_loads += 1
         self._failures.add(event.draft, event.error)
         self._find_candidates()
-        if event.out_of_memory and self._wanted_capacity > 1:
-            self._wanted_capacity -= 1
-            self.capacity_reason = (f'K shrank to {self._wanted_capacity}: loading '
-                                    f"'{event.draft}' ran out of memory")
+        if event.out_of_memory:
+            self._allowed.shrink(f"loading '{event.draft}' ran out of memory")
 
     def _find_candidates(self) -> None:
         self.candidates = tuple(name for name in self._drafts if not self._failures.is_out(name))
 
-    def _settle_capacity(self) -> None:
-        """Make the wanted K true as far as loads in flight let it be."""
-        surplus = self.num_occupied - self._wanted_capacity
+    def _settle_capacity(self, reason: str = '') -> None:
+        """Make the allowed K true as far as loads in flight let it be."""
+        allowed = self._allowed.allowed
         inactive = self._by_score(name for name in self._resident if name != self._active)
-        for name in inactive[:max(0, surplus)]:
+        for name in inactive[:max(0, self.num_occupied - allowed)]:
             self._evict(name)
-        surplus = self.num_occupied - self._wanted_capacity - len(self._cancelling)
+            self._reasons[name] = f'evicted: {reason}' if reason else ''
+        surplus = self.num_occupied - allowed - len(self._cancelling)
         for name in self._by_score(self.loading)[:max(0, surplus)]:
             self._cancel(name)
-        self._capacity = max(self._wanted_capacity, self.num_occupied)
+        self._capacity = max(allowed, self.num_occupied)
+        for slot in self._free_slots[:self.num_slots - self._capacity]:
+            if slot not in self._unused_slots:
+                self._unused_slots.add(slot)
+                self._give_back(slot)
 
     def _status(self, draft: PoolDraft) -> DraftStatus:
         return DraftStatus(name=draft.name, domain=draft.domain, num_bytes=draft.num_bytes,
                            state=self._state(draft.name),
                            score=self._scores.get(draft.name, 0.0),
                            in_working_set=draft.name in self._working_set,
-                           reason=self._failures.reason(draft.name))
+                           reason=self._failures.reason(draft.name)
+                           or self._reasons.get(draft.name, ''))
 
     def _state(self, name: str) -> DraftState:
         if name in self._resident:

@@ -36,10 +36,15 @@ def available(device: str = 'cpu') -> Available:
     return Available(host_bytes=available_bytes(), device_bytes=free_bytes)
 
 
-def available_bytes() -> int:
-    """Return MemAvailable, or what the container's limit leaves if that is less."""
-    limit = _cgroup_room_bytes()
-    free = _meminfo_bytes('MemAvailable')
+def available_bytes(meminfo: Path | None = None) -> int:
+    """Return MemAvailable, or what the container's limit leaves if that is less.
+
+    :param meminfo: the kernel's file; of another than this process's own there is no limit.
+    :raises OSError: no such file, or no such figure in it.
+    """
+    own = meminfo is None or meminfo == MEMINFO
+    limit = _cgroup_room_bytes() if own else None
+    free = _meminfo_bytes(meminfo or MEMINFO, 'MemAvailable')
     return free if limit is None else min(free, limit)
 
 
@@ -57,12 +62,12 @@ def shares_memory() -> bool:
         or Path('/etc/nv_tegra_release').exists()
 
 
-def _meminfo_bytes(key: str) -> int:
-    for line in MEMINFO.read_text(encoding='ascii').splitlines():
+def _meminfo_bytes(meminfo: Path, key: str) -> int:
+    for line in meminfo.read_text(encoding='ascii').splitlines():
         name, _, value = line.partition(':')
         if name == key:
             return int(value.split()[0]) * 1024
-    raise OSError(f'{MEMINFO} has no {key}')
+    raise OSError(f'{meminfo} has no {key}')
 
 
 def _cgroup_room_bytes() -> int | None:

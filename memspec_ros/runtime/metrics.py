@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 
 from memspec_ros.boundaries import Clock, IterationOutcome
 from memspec_ros.records import Throughput, TimeShares
-from memspec_ros.runtime.draft_cache import CacheCounters
+from memspec_ros.runtime.cache_counters import CacheCounters
 
 RATE_WINDOW_S = 1.0
 

@@ -52,6 +52,8 @@ class MemSpecRuntime:
         self._settings = settings
         self._prefill = Prefill(assembly.target, settings.target.prefill_chunk_tokens)
         self._reset_wanted = False
+        self._limit: tuple[int | None, str] = (None, '')
+        self._limit_taken: tuple[int | None, str] = self._limit
         self._observed_s = 0.0
         self._residency = assembly.draft_cache.residency()
         self._throughput = Throughput()
@@ -168,6 +170,22 @@ class MemSpecRuntime:
         """Forget drafts, statistics and the prompt in the KV cache, before the next goal."""
         self._reset_wanted = True
 
+    def limit_capacity(self, capacity: int | None, reason: str) -> None:
+        """Bound K because memory is short; between the next two passes, or by :meth:`relieve`.
+
+        :param capacity: None lifts the bound.
+        :param reason: what residency and diagnostics say of it.
+        """
+        self._limit = capacity, reason
+
+    def relieve(self) -> None:
+        """Evict now what the bound on K leaves no room for; decode thread only."""
+        if self._limit is not self._limit_taken:
+            self._limit_taken = self._limit
+            self._parts.draft_cache.poll()
+            self._parts.draft_cache.limit_capacity(*self._limit_taken)
+            self._residency = self._parts.draft_cache.residency()
+
     def close(self) -> None:
         """Stop the loader; the memory goes with the object."""
         self._parts.loader.shutdown()
@@ -205,6 +223,7 @@ class MemSpecRuntime:
         for stop_reason in self._steps(run, on_progress):
             if stop_reason is not None:
                 return stop_reason
+            self.relieve()
             if (asked := should_stop()) is not None:
                 return asked
             if should_yield():

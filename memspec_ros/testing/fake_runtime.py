@@ -100,6 +100,9 @@ class FakeRuntime:
         self.num_goals = 0
         self.num_iterations = 0
         self.num_resets = 0
+        self._limit: tuple[int | None, str] = (None, '')
+        self.limit: int | None = None
+        self.limit_reason = ''
         self.closed = False
         self.decode_threads: set[str] = set()
 
@@ -208,7 +211,9 @@ class FakeRuntime:
                         num_bytes=DRAFT_BYTES, score=0.75, in_working_set=True),
             DraftStatus(name='beta', domain='code', state=beta, num_bytes=DRAFT_BYTES,
                         score=self.num_iterations / 1e6, in_working_set=True, reason='prefetched'))
-        return Residency(drafts=drafts, cache_capacity=self.settings.runtime.cache_capacity,
+        capacity = self.settings.runtime.cache_capacity
+        return Residency(drafts=drafts, cache_capacity=min(capacity, self.limit or capacity),
+                         capacity_reason=self.limit_reason,
                          resident_bytes=2 * DRAFT_BYTES, active_draft='alpha')
 
     def throughput(self) -> Throughput:
@@ -225,6 +230,14 @@ class FakeRuntime:
             raise ConfigError(f'runtime.cache_capacity is {settings.runtime.cache_capacity}; '
                               f'there are {len(DRAFTS)} slots')
         self.settings = dataclasses.replace(settings)
+
+    def limit_capacity(self, capacity: int | None, reason: str) -> None:
+        """Take a bound on K."""
+        self._limit = capacity, reason
+
+    def relieve(self) -> None:
+        """Have the bound show."""
+        self.limit, self.limit_reason = self._limit
 
     def reset(self) -> None:
         """Note that it was asked for."""

@@ -9,7 +9,7 @@ import pytest
 from memspec_ros.bench.iteration_log import IterationLog, Stalls, stalls_of
 from memspec_ros.bench.timings import mean, sum_of_timings
 from memspec_ros.boundaries import IterationOutcome
-from memspec_ros.runtime.draft_cache import CacheCounters
+from memspec_ros.runtime.cache_counters import CacheCounters
 
 
 def outcome(*, draft='code', num_drafted=3, target_s=0.010, draft_s=0.006):

@@ -230,3 +230,14 @@ class Closing:
 
     def __init__(self, loader):
         self.close = loader.shutdown
+
+
+def test_a_slot_that_was_given_back_serves_after_the_next_load(paths):
+    slots = make_slots(paths)
+    other = load(slots, 'b', 1)
+    load(slots, 'a', 0)
+    slots.give_back(0)
+    with pytest.raises(LoadError, match='slot 0 holds nothing'):
+        slots.draft(0, 'a')
+    assert other.propose(CONTEXT, 5) == expected_proposals(paths[1])
+    assert load(slots, 'a', 0).propose(CONTEXT, 5) == expected_proposals(paths[0])

@@ -4,8 +4,10 @@
 
 import pytest
 
+from memspec_ros.config import MachineSettings
 from memspec_ros.node import health
 from memspec_ros.records import DraftState, DraftStatus, Health, Residency, Throughput
+from memspec_ros.runtime.memory_watch import MemoryState
 
 
 @pytest.mark.parametrize(('state', 'error', 'level'), [
@@ -53,3 +55,32 @@ def test_acceptance(acceptance, length, level):
 def test_memory(available_mb, level):
     check = health.check_memory(Throughput(available_bytes=available_mb * 1_000_000), 256.0)
     assert check.level is level
+
+
+@pytest.mark.parametrize(('available_mb', 'level'), [
+    (0, Health.ERROR), (60, Health.ERROR), (200, Health.WARN), (300, Health.OK)])
+def test_memory_as_the_watch_has_read_it(available_mb, level):
+    state = MemoryState(available_bytes=available_mb * 1_000_000, stalled_percent=12.5)
+    check = health.check_memory(Throughput(available_bytes=10**12), 256.0, state)
+    assert check.level is level
+    assert f'available: {available_mb} MB' in check.message
+    assert check.values['stalled_percent'] == 12.5
+
+
+def test_a_smaller_capacity_is_told_with_its_reason():
+    found = Residency(drafts=residency(DraftState.RESIDENT, DraftState.ABSENT).drafts,
+                      cache_capacity=1, capacity_reason='memory pressure: 90 MB')
+    check = health.check_drafts(found)
+    assert (check.level, check.message) == (Health.WARN, 'K is 1: memory pressure: 90 MB')
+    assert check.values['cache_capacity'] == 1
+
+
+@pytest.mark.parametrize(('celsius', 'level'), [
+    (50.0, Health.OK), (85.0, Health.WARN), (94.9, Health.WARN), (95.0, Health.ERROR)])
+def test_the_hottest_zone_counts(celsius, level):
+    check, = health.check_temperatures({'cpu': 40.0, 'gpu': celsius}, MachineSettings())
+    assert (check.level, check.message) == (level, f'gpu: {celsius:.1f} C')
+
+
+def test_a_machine_without_zones_has_no_temperature():
+    assert health.check_temperatures({}, MachineSettings()) == []

@@ -14,7 +14,7 @@ from memspec_ros.msg import ChatMessage, DraftResidency, DraftStatus, Throughput
 from memspec_ros.srv import CountTokens, GetRuntimeInfo
 
 NODE_OPTIONS = ('--iteration-s', 0.001)
-ROS_ARGS = ('-p', 'target.model:=fake:model')
+ROS_ARGS = ('-p', 'target.model:=fake:model', '-p', 'machine.thermal_folder:=/nonexistent')
 LATCHED = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE,
                      durability=DurabilityPolicy.TRANSIENT_LOCAL)
 

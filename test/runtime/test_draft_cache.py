@@ -248,9 +248,6 @@ def test_a_capacity_beyond_the_slots_is_refused_and_the_old_one_kept():
     with pytest.raises(BudgetError, match='cache_capacity is 3; the largest that fits is 2'):
         cache.set_capacity(3)
     assert cache.capacity == 2
-    cache.add_slots(1)
-    cache.set_capacity(3)
-    assert cache.capacity == 3
 
 
 def test_more_slots_than_drafts_are_never_needed():
@@ -368,3 +365,78 @@ def test_ten_thousand_random_operations_keep_the_bounds():
 TestCacheMachine = CacheMachine.TestCase
 TestCacheMachine.settings = settings(max_examples=25, stateful_step_count=60, deadline=None,
                                      suppress_health_check=list(HealthCheck))
+
+
+def limited_cache(num_slots=3):
+    given_back = []
+    loader, cache = ManualLoader(), None
+    drafts = [PoolDraft(name=name, domain=name, num_bytes=10) for name in NAMES]
+    cache = DraftCache(drafts=drafts, loader=loader, num_slots=num_slots, clock=VirtualClock(),
+                       give_back=given_back.append)
+    return loader, cache, given_back
+
+
+def test_a_limit_evicts_the_lowest_scored_inactive_and_says_why_until_it_is_lifted():
+    loader, cache, _ = limited_cache()
+    make_resident(loader, cache, 'code', 'math', 'law')
+    cache.activate('law')
+    cache.limit_capacity(2, 'memory pressure: 90 MB')
+    assert (cache.capacity, cache.resident) == (2, {'code', 'law'})
+    residency = cache.residency()
+    assert residency.capacity_reason == 'memory pressure: 90 MB'
+    reasons = {draft.name: draft.reason for draft in residency.drafts}
+    assert reasons['math'] == 'evicted: memory pressure: 90 MB'
+    assert reasons['code'] == ''
+    cache.set_capacity(3)
+    assert cache.capacity == 2
+    cache.limit_capacity(None, '')
+    assert (cache.capacity, cache.capacity_reason) == (3, '')
+    cache.update(plan_for('code', 'math', 'law', size=3))
+    assert {draft.name: draft.reason for draft in cache.residency().drafts}['math'] == ''
+
+
+def test_a_limit_of_nothing_keeps_the_active_draft():
+    loader, cache, _ = limited_cache()
+    make_resident(loader, cache, 'code', 'math', 'law')
+    cache.activate('law')
+    cache.limit_capacity(0, 'memory pressure')
+    assert (cache.capacity, cache.resident) == (1, {'law'})
+
+
+def test_slots_out_of_use_are_given_back_once_and_the_others_are_used():
+    loader, cache, given_back = limited_cache()
+    make_resident(loader, cache, 'code', 'math', 'law')
+    cache.activate('code')
+    freed = {cache.slot_of('law'), cache.slot_of('math')}
+    cache.limit_capacity(1, 'memory pressure')
+    assert set(given_back) == freed
+    kept = cache.slot_of('code')
+    cache.activate('')
+    for name in ('medical', 'general', 'math'):
+        cache.update(plan_for(name, size=1))
+        loader.finish(name)
+        cache.poll()
+        assert cache.slot_of(name) == kept
+    assert len(given_back) == 2
+    cache.limit_capacity(None, '')
+    cache.update(plan_for('math', 'code', size=2))
+    loader.finish('code')
+    cache.limit_capacity(1, 'memory pressure')
+    assert len(given_back) == 3
+
+
+def test_a_load_in_flight_is_given_back_when_it_has_ended():
+    given_back = []
+    loader = ManualLoader(cancels_at_once=False)
+    cache = DraftCache(drafts=[PoolDraft(name=name) for name in NAMES], loader=loader,
+                       num_slots=2, clock=VirtualClock(), give_back=given_back.append)
+    make_resident(loader, cache, 'code')
+    cache.activate('code')
+    cache.update(plan_for('code', 'math'))
+    cache.limit_capacity(1, 'memory pressure')
+    assert (cache.capacity, given_back) == (2, [])
+    loader.finish('math')
+    cache.poll()
+    assert cache.capacity == 1
+    assert cache.resident == {'code'}
+    assert len(given_back) == 1

@@ -8,7 +8,7 @@ import pytest
 
 from memspec_ros.boundaries import IterationOutcome
 from memspec_ros.replay.virtual_clock import VirtualClock
-from memspec_ros.runtime.draft_cache import CacheCounters
+from memspec_ros.runtime.cache_counters import CacheCounters
 from memspec_ros.runtime.metrics import Metrics, TimeParts
 
 
