@@ -65,9 +65,19 @@ int32_t Decoder::forward(const MsPass & pass)
   }
   pass_ = pass;
   kernels_ = &kernels();
+  forget_best();
   pool_.run(&Decoder::enter, this, pass.width);
   pool_.release();
   return MS_OK;
+}
+
+// A thread that comes too late for the head leaves nothing there.
+void Decoder::forget_best()
+{
+  for (Scratch & scratch : scratch_) {
+    std::fill_n(scratch.best.get(), pass_.num_logits, -INFINITY);
+    std::fill_n(scratch.best_ids.get(), pass_.num_logits, 0);
+  }
 }
 
 void Decoder::enter(void * self, int thread) {static_cast<Decoder *>(self)->run(thread);}
@@ -76,7 +86,7 @@ void Decoder::run(int thread)
 {
   const int num_heads = config_.num_heads + 2 * config_.num_kv_heads;
   embed(thread);
-  pool_.barrier(is_narrow() ? num_heads : pass_.width);
+  pool_.barrier(thread, is_narrow() ? num_heads : pass_.width);
   for (int index = 0; index < config_.num_layers; ++index) {
     const MsLayer & layer = layers_[index];
     project(
@@ -84,23 +94,23 @@ void Decoder::run(int thread)
       normed(
         thread, layer.attention_norm, layer.attention_order, 0, is_coded(layer.query),
         num_heads));
-    pool_.barrier(attend_units());
+    pool_.barrier(thread, attend_units());
     attend(thread, index, is_coded(layer.output) && !layer.output_order);
     if (layer.output_order) {
-      pool_.barrier(pass_.width);
+      pool_.barrier(thread, pass_.width);
       order_mixed(thread, layer);
     }
-    pool_.barrier(num_panels(layer.output));
+    pool_.barrier(thread, num_panels(layer.output));
     add_linear(thread, layer.output, mixed_.rows());
     const int gate_units = config_.intermediate_size / (2 * kPanelRows);
-    pool_.barrier(is_narrow() ? gate_units : pass_.width);
+    pool_.barrier(thread, is_narrow() ? gate_units : pass_.width);
     gate_up(
       thread, layer,
       normed(thread, layer.mlp_norm, layer.mlp_order, 0, is_coded(layer.gate), gate_units));
-    pool_.barrier(num_panels(layer.down));
+    pool_.barrier(thread, num_panels(layer.down));
     add_linear(thread, layer.down, gated_.rows());
     const bool last = index + 1 == config_.num_layers;
-    pool_.barrier(!is_narrow() ? pass_.width : last ? head_units() : num_heads);
+    pool_.barrier(thread, !is_narrow() ? pass_.width : last ? head_units() : num_heads);
   }
   finish(thread);
 }
@@ -126,7 +136,8 @@ Rows Decoder::normed(
 {
   if (is_narrow()) {
     const Rows rows = scratch_[thread].normed.rows();
-    for (int row = 0; row < pass_.width; ++row) {
+    const bool is_last = weight == config_.final_norm;  // these states stay as they are
+    for (int row = 0; row < pass_.width && (is_last || pool_.is_current(thread)); ++row) {
       norm_row(thread, rows, row, weight, order, coded && row >= first_coded);
     }
     return rows;
@@ -136,7 +147,7 @@ Rows Decoder::normed(
   while (pool_.claim(thread, &row)) {
     norm_row(thread, rows, row, weight, order, coded && row >= first_coded);
   }
-  pool_.barrier(next_units);
+  pool_.barrier(thread, next_units);
   return rows;
 }
 
@@ -275,8 +286,6 @@ void Decoder::finish(int thread)
 void Decoder::head_panels(int thread, const Rows & rows)
 {
   Scratch & scratch = scratch_[thread];
-  std::fill_n(scratch.best.get(), pass_.num_logits, -INFINITY);
-  std::fill_n(scratch.best_ids.get(), pass_.num_logits, 0);
   int unit;
   while (pool_.claim(thread, &unit)) {
     const int end = std::min((unit + 1) * kHeadPanels, num_panels(config_.head));
@@ -284,7 +293,7 @@ void Decoder::head_panels(int thread, const Rows & rows)
       head_panel(scratch, rows, panel);
     }
   }
-  pool_.barrier(0);
+  pool_.barrier(thread, 0);
   if (thread == 0 && pass_.best_ids) {
     merge_best();
   }

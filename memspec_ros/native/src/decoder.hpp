@@ -56,6 +56,7 @@ private:
 
   static void enter(void * self, int thread);
   void run(int thread);
+  void forget_best();
   void embed(int thread);
   Rows normed(
     int thread, const float * weight, const int32_t * order, int first_coded, bool coded,
@@ -88,7 +89,10 @@ private:
     return pass_.slots ? pass_.positions[row] : pass_.position + row;
   }
   int attend_units() const;
-  int head_units() const {return (num_panels(config_.head) + kHeadPanels - 1) / kHeadPanels;}
+  int head_units() const
+  {
+    return pass_.num_logits > 0 ? (num_panels(config_.head) + kHeadPanels - 1) / kHeadPanels : 0;
+  }
   bool is_narrow() const {return pass_.width <= kNarrow && !pass_.slots;}
   // Rows of different sequences share no keys, so that each is a unit of its own.
   int unit_rows() const {return pass_.slots ? 1 : kWideRows;}

@@ -102,6 +102,7 @@ void FeatureScratch::reserve(const MsFeatureConfig & config, int num_threads)
   made.gated = RowsBuffer(kSlots, intermediate);
   made.states = Array<float>(static_cast<size_t>(kSlots) * width);
   made.queries = Array<float>(static_cast<size_t>(kSlots) * width);
+  made.last_entry = Array<float>(width);
   for (int thread = 0; thread < num_threads; ++thread) {
     OfThread own;
     own.entries = RowsBuffer(kSlots + 1, width);

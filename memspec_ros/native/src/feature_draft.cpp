@@ -4,6 +4,7 @@
 #include "feature_draft.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "packing.hpp"
@@ -84,6 +85,11 @@ void FeatureDraft::begin(const MsSlots & slots)
   if (num_entries_ + slots.num_slots > config_.capacity) {
     slide(slots.num_slots);
   }
+  for (FeatureScratch::OfThread & own : scratch_.threads) {
+    // A thread that comes too late for the head leaves nothing there.
+    std::fill_n(own.best.get(), slots.num_predicted, -INFINITY);
+    std::fill_n(own.best_rows.get(), slots.num_predicted, 0);
+  }
   for (int row = 0; row < slots.num_slots; ++row) {
     copied_rows_[row] = match(row) > 0 ? row_of(slots.copied_ids[row]) : -1;
   }
@@ -103,33 +109,34 @@ void FeatureDraft::slide(int num_new)
 void FeatureDraft::run_on(int thread)
 {
   gather(thread);
-  pool_.barrier(panels());
+  pool_.barrier(thread, panels());
   take_in(thread);
-  pool_.barrier(3 * panels());
+  pool_.barrier(thread, 3 * panels());
   make_entries(thread);
   if (slots_.num_predicted == 0) {
     return;
   }
-  pool_.barrier(slots_.num_predicted * config_.num_heads);
+  pool_.barrier(thread, slots_.num_predicted * config_.num_heads);
   attend(thread);
-  pool_.barrier(panels());
+  pool_.barrier(thread, panels());
   attention_out(thread);
-  pool_.barrier(config_.intermediate / kCodeGroup);
+  pool_.barrier(thread, config_.intermediate / kCodeGroup);
   gate_up(thread);
-  pool_.barrier(panels());
+  pool_.barrier(thread, panels());
   down(thread);
-  pool_.barrier(head_units());
+  pool_.barrier(thread, head_units());
   predict(thread);
 }
 
-// Keep what the next slot needs. The first thread's rows are as good as any other's.
+// Keep what the next slot needs. The first thread's outputs are as good as any other's: the states
+// that it normed stay as they are after the last product.
 void FeatureDraft::end()
 {
   const int num_slots = slots_.num_slots;
   const int num_predicted = slots_.num_predicted;
   const FeatureScratch::OfThread & own = scratch_.threads[0];
   const Last & last = slots_.states ? fed_ : stepped_;
-  std::copy_n(own.entries.rows().from(num_slots).values, config_.width, last.entry.get());
+  std::copy_n(scratch_.last_entry.get(), config_.width, last.entry.get());
   num_entries_ += num_slots;
   num_steps_ += slots_.states ? 0 : num_slots;
   has_output_ = num_predicted > 0;
@@ -232,6 +239,10 @@ void FeatureDraft::make_entries(int thread)
   int unit;
   while (pool_.claim(thread, &unit)) {
     const int panel = unit / 3;
+    if (unit == 0) {
+      // Not in end(): a thread that is late makes its rows of states that have changed since.
+      std::copy_n(rows.from(num_slots - 1).values, config_.width, scratch_.last_entry.get());
+    }
     if (unit % 3 == 0) {
       kernels_->linear(config_.key, rows, num_slots, panel, keys_into);
       kernels_->linear(config_.key_before, before, num_slots, panel, keys_onto);

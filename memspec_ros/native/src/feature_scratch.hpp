@@ -41,6 +41,7 @@ public:
   RowsBuffer gated;     // the MLP's inner activations
   Array<float> states;   // [slots, width]: the residual stream
   Array<float> queries;  // [slots, width]
+  Array<float> last_entry;  // [width]: the normed input of the last slot
   std::vector<OfThread> threads;
 
 private:

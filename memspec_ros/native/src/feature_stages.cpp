@@ -103,8 +103,6 @@ void FeatureDraft::predict(int thread)
   FeatureScratch::OfThread & own = scratch_.threads[thread];
   const Rows rows = normed(thread, config_.out_norm);
   for (int row = 0; row < slots_.num_predicted; ++row) {
-    own.best[row] = -INFINITY;
-    own.best_rows[row] = 0;
     own.bonus[row] = config_.copy_bias[match(first() + row)] +
       kernels_->dot(rows.from(row).values, config_.copy_gate, config_.width);
   }
