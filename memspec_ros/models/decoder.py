@@ -46,6 +46,7 @@ class Decoder:
         self.weights = weights
         self.dtype = ACTIVATION_DTYPES[weights.dtype]
         self.device = weights.embedding.device
+        self.num_embeddings = len(weights.embedding)
         self._cosines, self._sines = _rotary_table(
             config, context_tokens or config.max_context_tokens, self.dtype, self.device)
 

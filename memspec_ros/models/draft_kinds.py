@@ -13,6 +13,7 @@ import torch
 from memspec_ros.boundaries import Draft
 from memspec_ros.errors import ModelFormatError
 from memspec_ros.models.draft_content import DraftContent, SlotLayout
+from memspec_ros.models.embedding import Embedding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +31,7 @@ class Surroundings:
     context_tokens: int
     vocab_size: int
     hidden_size: int
-    embedding: torch.Tensor | None = None
+    embedding: Embedding | None = None
     device: str = 'cpu'
     tokenizer_checksum: str = ''
 

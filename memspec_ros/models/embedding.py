@@ -13,7 +13,12 @@ Embedding = torch.Tensor | PackedMatrix
 
 
 def embedding_rows(table: Embedding, tokens: torch.Tensor) -> torch.Tensor:
-    """Return the rows of ``tokens``: [tokens, hidden]; float32 when the table is packed."""
+    """Return the rows of ``tokens``: [..., hidden]; float32 when the table is packed."""
     if isinstance(table, torch.Tensor):
         return table[tokens]
-    return torch.stack([table.row(token) for token in tokens.tolist()])
+    return table.some_rows(tokens.flatten().tolist()).view(*tokens.shape, -1)
+
+
+def num_rows(table: Embedding) -> int:
+    """Return how many tokens the table has."""
+    return len(table) if isinstance(table, torch.Tensor) else table.rows

@@ -15,6 +15,7 @@ from memspec_ros.models.draft_content import DraftContent, SlotLayout, slot_layo
 from memspec_ros.models.draft_file import OUTPUT_TOKEN_IDS
 from memspec_ros.models.draft_kinds import Surroundings, check_shapes
 from memspec_ros.models.draft_storage import FLOAT_DTYPES
+from memspec_ros.models.embedding import embedding_rows
 from memspec_ros.models.feature_draft import FeatureDraft
 from memspec_ros.models.feature_native import (
     HEAD,
@@ -63,7 +64,8 @@ class FeatureKind:
         """Multiply the borrowed rows with ``out``, into the slot, and pack all matrices."""
         if surroundings.embedding is None:
             raise ModelFormatError("a feature-conditioned draft needs its target's embedding")
-        rows = surroundings.embedding[views[OUTPUT_TOKEN_IDS].long()].to(views['out'].dtype)
+        rows = embedding_rows(surroundings.embedding, views[OUTPUT_TOKEN_IDS].long())
+        rows = rows.to(views['out'].dtype)
         torch.mm(rows, views['out'], out=views[HEAD])
         if PACKED in views:
             _projections(views, surroundings).fill(views)

@@ -15,24 +15,27 @@ from memspec_ros.errors import ModelFormatError, did_you_mean
 from memspec_ros.models.decoder import Decoder
 from memspec_ros.models.decoder_config import DecoderConfig, RopeSettings
 from memspec_ros.models.draft_file import OUTPUT_TOKEN_IDS
+from memspec_ros.models.embedding import Embedding, embedding_rows, num_rows
 from memspec_ros.models.weights import DecoderWeights, DenseLinear, LayerWeights
 
 
 class _BorrowingDecoder(Decoder):
     """A decoder whose inputs are the target's embeddings, projected to its own width.
 
-    :param projection: [hidden, target_hidden].
+    :param weights: its ``embedding`` is the projection, [hidden, target_hidden].
+    :param table: the target's, [target_vocab, target_hidden].
     """
 
-    def __init__(self, config: DecoderConfig, weights: DecoderWeights, projection: torch.Tensor,
+    def __init__(self, config: DecoderConfig, weights: DecoderWeights, table: Embedding,
                  *, context_tokens: int) -> None:
         super().__init__(config, weights, context_tokens=context_tokens)
-        self._projection = projection
+        self._table = table
+        self.num_embeddings = num_rows(table)
 
     def embed(self, token_ids: torch.Tensor) -> torch.Tensor:
         """Look tokens up in the target's table and project: [batch, width, hidden]."""
-        rows = super().embed(token_ids)
-        return functional.linear(rows.to(self._projection.dtype), self._projection)
+        rows = embedding_rows(self._table, token_ids)
+        return functional.linear(rows.to(self.dtype), self.weights.embedding)
 
 
 def independent_config(architecture: Mapping[str, Any]) -> DecoderConfig:
@@ -103,23 +106,23 @@ def _layer_shapes(config: DecoderConfig) -> dict[str, tuple[int, ...]]:
 
 def independent_decoder(config: DecoderConfig, weights: Mapping[str, torch.Tensor], *, form: str,
                         context_tokens: int,
-                        target_embedding: torch.Tensor | None = None) -> Decoder:
+                        target_embedding: Embedding | None = None) -> Decoder:
     """Make a decoder over tensors as :func:`independent_shapes` names them; nothing is copied.
 
     :param form: the dtype of the floats, ``fp32`` or ``bf16``.
     :param target_embedding: [target_vocab, target_hidden], for drafts that borrow it.
     """
     projection = weights.get('embedding_projection')
-    table = weights['embedding'] if projection is None else target_embedding
-    if table is None:
+    if projection is not None and target_embedding is None:
         raise ModelFormatError("the draft borrows the target's embeddings; none were given")
     made = DecoderWeights(
-        embedding=table, final_norm=weights['final_norm'], dtype=form,
+        embedding=weights['embedding'] if projection is None else projection,
+        final_norm=weights['final_norm'], dtype=form,
         head=DenseLinear(weights['embedding' if config.tied_head else 'head']),
         layers=tuple(_layer(weights, index) for index in range(config.num_layers)))
-    if projection is None:
+    if projection is None or target_embedding is None:
         return Decoder(config, made, context_tokens=context_tokens)
-    return _BorrowingDecoder(config, made, projection, context_tokens=context_tokens)
+    return _BorrowingDecoder(config, made, target_embedding, context_tokens=context_tokens)
 
 
 def _layer(weights: Mapping[str, torch.Tensor], index: int) -> LayerWeights:

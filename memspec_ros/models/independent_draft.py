@@ -34,7 +34,7 @@ class IndependentDraft:
         self.name = name
         self._decoder = decoder
         self._output_token_ids = output_token_ids
-        self._num_rows = decoder.weights.embedding.shape[0]
+        self._num_rows = decoder.num_embeddings
         self._vocab_size = 0
         self._windows = DraftWindows(kv_caches, self._choose, context_tokens)
         self._judged: list[int] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -110,14 +111,23 @@ class PackedMatrix:
 
     def row(self, index: int) -> torch.Tensor:
         """Return the float32 values of one row, [columns]."""
-        values = torch.empty(self.columns)
-        native.check(native.load().memspec_unpack_row(self.struct(), index, values.data_ptr()),
-                     f'row {index} of a matrix of {self.rows}')
+        return self.some_rows([index])[0]
+
+    def some_rows(self, indices: Sequence[int]) -> torch.Tensor:
+        """Return the float32 values of rows, [indices, columns]; some microseconds each.
+
+        :raises ModelError: there is no such row.
+        """
+        struct, unpack = self.struct(), native.load().memspec_unpack_row
+        values = torch.empty(len(indices), self.columns)
+        for place, index in enumerate(indices):
+            native.check(unpack(struct, index, values.data_ptr() + 4 * self.columns * place),
+                         f'row {index} of a matrix of {self.rows}')
         return values
 
     def values(self) -> torch.Tensor:
         """Return the float32 values, [rows, columns]; slow, for tests and checks."""
-        return torch.stack([self.row(index) for index in range(self.rows)])
+        return self.some_rows(range(self.rows))
 
 
 def pack(matrix: Matrix, storage: Storage) -> PackedMatrix:

@@ -18,7 +18,7 @@ import torch
 
 from memspec_ros.errors import ModelError
 from memspec_ros.models import native_library as native
-from memspec_ros.models.embedding import Embedding
+from memspec_ros.models.embedding import Embedding, num_rows
 from memspec_ros.models.feature_network import MAX_MATCH, NORM_EPSILON, FeatureConfig
 from memspec_ros.models.feature_slots import MAX_SLOTS, LookedUp
 from memspec_ros.models.native_library import MatrixStruct
@@ -138,8 +138,9 @@ def _struct(config: FeatureConfig, matrices: Mapping[str, PackedMatrix],
         setattr(struct, name, matrices[name].struct())
     for name in VECTORS:
         setattr(struct, name, weights[name].data_ptr())
+    struct.vocab_size = num_rows(embedding)
     if isinstance(embedding, PackedMatrix):
-        struct.embedding, struct.vocab_size = embedding.struct(), embedding.rows
+        struct.embedding = embedding.struct()
     else:
-        struct.float_embedding, struct.vocab_size = embedding.data_ptr(), len(embedding)
+        struct.float_embedding = embedding.data_ptr()
     return struct

@@ -17,9 +17,11 @@ from memspec_ros.errors import ModelFormatError
 from memspec_ros.models.checkpoint import ModelFile, open_checkpoint
 from memspec_ros.models.checkpoint_forms import CheckpointInForm
 from memspec_ros.models.decoder import Decoder
+from memspec_ros.models.embedding import Embedding
 from memspec_ros.models.fast_target import BLOCK_TOKENS, FastTarget
 from memspec_ros.models.model_reference import resolve
 from memspec_ros.models.native_decoder import NativeDecoder, NativeWeights, shared_pool
+from memspec_ros.models.native_matrix import PackedMatrix
 from memspec_ros.models.row_decoders import NativeRow, RowDecoder, TorchRow
 from memspec_ros.models.safetensors_folder import fingerprint
 from memspec_ros.models.target_description import (
@@ -42,6 +44,7 @@ class LoadedTarget:
 
     :param num_bytes: weights in memory; ``kv_bytes`` KV cache and hidden states.
     :param checksum: tells this model's file from others, whatever its form in memory.
+    :param packed_embedding: the table of a native target, as its passes use it.
     """
 
     target: Target
@@ -50,14 +53,22 @@ class LoadedTarget:
     num_bytes: int
     kv_bytes: int
     checksum: str
+    packed_embedding: PackedMatrix | None = None
 
     @property
     def name(self) -> str:
         """The model's name, from its file."""
         return self.description.name
 
+    def shared_embedding(self) -> Embedding:
+        """Return the embedding table for drafts that borrow it, [vocab_size, hidden_size].
+
+        The target's own where it is native, so that it takes no more memory; else floats.
+        """
+        return self.embedding() if self.packed_embedding is None else self.packed_embedding
+
     def embedding(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Read the embedding table again, [vocab_size, hidden_size], for drafts that share it."""
+        """Read the embedding table again, [vocab_size, hidden_size]."""
         return self._table('model.embed_tokens.weight', dtype)
 
     def output_rows(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -113,11 +124,12 @@ def _load_fast(settings: TargetSettings, found: TargetDescription, file: ModelFi
         # then in place of 4.5 (two cores). What is left for PyTorch while decoding is small.
         torch.set_num_threads(1)
     _release_pages(file)
+    packed = row.decoder.weights.embedding if isinstance(row, NativeRow) else None
     target = FastTarget(row, context_tokens=settings.context_tokens, end_ids=tokenizer.end_ids,
                         deterministic=settings.deterministic)
     return LoadedTarget(target=target, tokenizer=tokenizer, description=found,
                         num_bytes=num_bytes, kv_bytes=target.kv_bytes,
-                        checksum=file.fingerprint())
+                        checksum=file.fingerprint(), packed_embedding=packed)
 
 
 def _room(settings: TargetSettings) -> int:

@@ -101,8 +101,9 @@ def _allocate(found: Survey, loaded: LoadedTarget, report: Report) -> DraftSlots
     if found.budget.num_slots:
         report(f'allocating {found.budget.num_slots} slots of '
                f'{found.drafts.slot_bytes / MB:.1f} MB for drafts')
+    embedding = loaded.shared_embedding() if found.budget.num_slots else None
     surroundings = dataclasses.replace(
-        found.surroundings, embedding=loaded.embedding() if found.budget.num_slots else None,
+        found.surroundings, embedding=embedding,
         tokenizer_checksum=loaded.tokenizer.content_checksum())
     return DraftSlots(found.drafts, num_slots=found.budget.num_slots, surroundings=surroundings)
 

@@ -13,7 +13,7 @@ from memspec_ros.models.draft_set import DraftSet
 from memspec_ros.models.model_reference import resolve
 from memspec_ros.models.pool import Pool, load_pool
 from memspec_ros.models.pool_files import openers, unavailable_drafts
-from memspec_ros.models.target_description import TargetDescription, describe_target
+from memspec_ros.models.target_description import NATIVE, TargetDescription, describe_target
 from memspec_ros.runtime.budget import Budget, Needs, make_budget
 from memspec_ros.runtime.memory import available
 from memspec_ros.runtime.plan import PoolDraft
@@ -106,5 +106,10 @@ def _needs(settings: Settings, target: TargetDescription, drafts: DraftSet) -> N
 
 
 def _embedding_bytes(target: TargetDescription, drafts: DraftSet) -> int:
-    """Return what the target's table takes again, in float32, for drafts that borrow it."""
-    return 4 * target.vocab_size * target.hidden_size if drafts.names else 0
+    """Return what the target's table takes again, in float32, for drafts that borrow it.
+
+    A native target lends its own.
+    """
+    if not drafts.names or target.backend == NATIVE:
+        return 0
+    return 4 * target.vocab_size * target.hidden_size

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from memspec_ros.errors import ModelFormatError
+from memspec_ros.models import native_library
 from memspec_ros.models.decoder_config import DecoderConfig
 from memspec_ros.models.independent_decoder import (
     independent_config,
@@ -15,6 +16,8 @@ from memspec_ros.models.independent_decoder import (
     independent_shapes,
 )
 from memspec_ros.models.independent_draft import MAX_JUDGED_TOKENS, IndependentDraft
+from memspec_ros.models.matrices import DenseMatrix
+from memspec_ros.models.native_matrix import GrowingStorage, pack
 from memspec_ros.testing.scripted_model import ScriptedContext, ScriptedTarget
 
 CONTEXT_TOKENS = 16
@@ -226,11 +229,15 @@ def test_a_trimmed_head_proposes_the_tokens_of_its_rows():
     assert set(proposed) <= set(rows.tolist())
 
 
-def test_borrowed_embeddings_equal_a_table_of_the_projected_ones():
+@pytest.mark.parametrize('is_packed', [False, True])
+def test_borrowed_embeddings_equal_a_table_of_the_projected_ones(is_packed):
+    if is_packed and not native_library.is_available():
+        pytest.skip('the native library is not built')
     config = make_config()
     table = torch.randn(64, 24, generator=torch.Generator().manual_seed(5))
     weights = random_weights(independent_shapes(config, target_hidden_size=24))
-    borrowing = independent_decoder(config, weights, form='fp32', target_embedding=table,
+    borrowed = pack(DenseMatrix(data=table), GrowingStorage()) if is_packed else table
+    borrowing = independent_decoder(config, weights, form='fp32', target_embedding=borrowed,
                                     context_tokens=CONTEXT_TOKENS)
     own = independent_decoder(
         config, dict(weights, embedding=table @ weights['embedding_projection'].T)

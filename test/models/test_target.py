@@ -15,6 +15,7 @@ from memspec_ros.errors import ConfigError, ModelFormatError, ModelNotFoundError
 from memspec_ros.models import native_library
 from memspec_ros.models.checkpoint_forms import CheckpointInForm
 from memspec_ros.models.decoder import Decoder
+from memspec_ros.models.embedding import embedding_rows
 from memspec_ros.models.gguf_file import GgufFile
 from memspec_ros.models.safetensors_folder import SafetensorsFolder
 from memspec_ros.models.target import LoadedTarget, load_target, num_threads
@@ -121,6 +122,14 @@ def test_shared_tables(tmp_path: Path) -> None:
                        checkpoint.matrix('model.embed_tokens.weight').values())
     assert torch.equal(loaded.output_rows(torch.bfloat16),
                        checkpoint.matrix('lm_head.weight').values().bfloat16())
+
+
+def test_drafts_borrow_the_embedding_that_is_there(gguf: Path, backend: str) -> None:
+    loaded = load(gguf, dtype='fp32')
+    table = loaded.shared_embedding()
+    assert isinstance(table, torch.Tensor) == (backend == 'torch')
+    tokens = torch.tensor([[0, 7], [250, 7]])
+    assert torch.equal(embedding_rows(table, tokens), loaded.embedding()[tokens])
 
 
 def test_tokenizer_and_names(gguf: Path, tmp_path: Path) -> None:
