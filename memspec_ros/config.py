@@ -10,6 +10,7 @@ files and the README's table is written from the same fields, so they cannot dri
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ import yaml
 
 from memspec_ros.errors import ConfigError, did_you_mean
 
+MAX_PARAMS_FILE_BYTES = 1 << 20
+MAX_PARAMETERS = 10_000
 POLICIES = ('general_static', 'oracle_static', 'mab_sync', 'mab_async', 'bandit_spec',
             'prediction_only', 'memspec', 'memspec_online')
 
@@ -264,16 +267,22 @@ def read_params_file(path: Path) -> dict[str, Any]:
 
     The first node entry is taken, whatever its name (``/**`` in the files that ship).
 
-    :raises ConfigError: no such file, not YAML, or no ``ros__parameters`` in it.
+    :raises ConfigError: no such file, not YAML, too large, nested without end, or no
+        ``ros__parameters`` in it.
     """
     try:
+        if (size := Path(path).stat().st_size) > MAX_PARAMS_FILE_BYTES:
+            raise ConfigError(f'params file {path} has {size} bytes; at most '
+                              f'{MAX_PARAMS_FILE_BYTES} are read')
         document = yaml.safe_load(Path(path).read_text(encoding='utf-8'))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        nodes = document.values() if isinstance(document, dict) else ()
+        for node in nodes:
+            if isinstance(node, dict) and isinstance(node.get('ros__parameters'), dict):
+                return dict(itertools.islice(_flatten(node['ros__parameters']), MAX_PARAMETERS))
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        if isinstance(error, ConfigError):
+            raise
         raise ConfigError(f'params file {path} cannot be read: {error}') from error
-    nodes = document.values() if isinstance(document, dict) else ()
-    for node in nodes:
-        if isinstance(node, dict) and isinstance(node.get('ros__parameters'), dict):
-            return dict(_flatten(node['ros__parameters']))
     raise ConfigError(f'params file {path} has no <node>: ros__parameters: entry')
 
 

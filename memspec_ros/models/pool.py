@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import reprlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,15 @@ import yaml
 
 from memspec_ros.atomic_file import written_beside
 from memspec_ros.errors import ConfigError, TokenizerMismatchError, did_you_mean
+from memspec_ros.models.model_roots import ModelRoots
 from memspec_ros.models.token_comparison import TokenTable, describe_differences
 
 MAX_POOL_FILE_BYTES = 1 << 20
 FORMATS = ('draft', 'checkpoint')
 BITS_PER_WEIGHT = {'fp32': 32.0, 'fp16': 16.0, 'bf16': 16.0, 'int8': 8.0, 'int4': 5.0}
 RESERVED_NAMES = ('ngram',)
+# Fields of a pool that are no part of its file.
+HIDDEN = frozenset({'path', 'roots'})
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.-]{0,63}')
 _CHECKSUM = re.compile(r'([0-9a-f]{64})?')
 
@@ -86,6 +90,7 @@ class Pool:
     :param general: the draft for all domains; '' takes the first.
     :param predictor: file of the predictor trained for it, relative to the pool's file.
     :param path: the YAML file.
+    :param roots: folders that its files must lie in; no part of the YAML.
     """
 
     name: str
@@ -95,6 +100,7 @@ class Pool:
     general: str = ''
     predictor: str = ''
     path: Path = Path()
+    roots: ModelRoots = field(default_factory=ModelRoots, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         names = [entry.name for entry in self.drafts]
@@ -125,8 +131,11 @@ class Pool:
 
     @property
     def predictor_path(self) -> Path | None:
-        """The predictor's file, if it has one."""
-        return self.path.parent / self.predictor if self.predictor else None
+        """The predictor's file, if it has one; ConfigError when it is outside of the roots."""
+        if not self.predictor:
+            return None
+        return self.roots.require(self.path.parent / self.predictor,
+                                  f'the predictor of pool {self.path}')
 
     def select(self, names: Sequence[str]) -> Pool:
         """Return the pool with only some drafts (all when ``names`` is empty).
@@ -167,7 +176,7 @@ def write_pool(pool: Pool) -> None:
 
     :raises DataError: the file cannot be written.
     """
-    document = {key: value for key, value in _document(pool).items() if key != 'path'}
+    document = {key: value for key, value in _document(pool).items() if key not in HIDDEN}
     document['drafts'] = [_document(entry) for entry in pool.drafts]
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=99)
     header = f'# Pool of drafts for {pool.target}: see `memspec pool --help`.\n'
@@ -177,12 +186,12 @@ def write_pool(pool: Pool) -> None:
 
 def _document(record: Any) -> dict[str, Any]:
     """Return a record's fields by their names in YAML, without those at their default."""
-    return {_key(field): getattr(record, field.name) for field in dataclasses.fields(record)
-            if getattr(record, field.name) != field.default}
+    return {_key(one): getattr(record, one.name) for one in dataclasses.fields(record)
+            if getattr(record, one.name) != one.default}
 
 
-def _key(field: dataclasses.Field[Any]) -> str:
-    return 'bytes' if field.name == 'num_bytes' else field.name
+def _key(one: dataclasses.Field[Any]) -> str:
+    return 'bytes' if one.name == 'num_bytes' else one.name
 
 
 def _read_yaml(path: Path) -> Any:
@@ -199,31 +208,30 @@ def _read_yaml(path: Path) -> Any:
 
 
 def _pool(path: Path, document: Any) -> Pool:
-    values = _values(Pool, document, f'pool {path}', {'path'})
+    values = _values(Pool, document, f'pool {path}', HIDDEN)
     drafts = values.get('drafts')
     if not isinstance(drafts, list):
-        raise ConfigError(f'pool {path}: drafts is {drafts!r:.80}; it must be a list')
+        raise ConfigError(f'pool {path}: drafts is {reprlib.repr(drafts)}; it must be a list')
     entries = tuple(
         PoolEntry(**_values(PoolEntry, item, f'draft {index + 1} of pool {path}', set()))
         for index, item in enumerate(drafts))
     return Pool(**{**values, 'drafts': entries, 'path': path})
 
 
-def _values(kind: Any, document: Any, where: str, hidden: set[str]) -> dict[str, Any]:
+def _values(kind: Any, document: Any, where: str, hidden: Collection[str]) -> dict[str, Any]:
     """Check keys and types against a record's fields and return the values by field."""
-    known = {_key(field): field for field in dataclasses.fields(kind)
-             if field.name not in hidden}
+    known = {_key(one): one for one in dataclasses.fields(kind) if one.name not in hidden}
     if not isinstance(document, Mapping):
         raise ConfigError(f'{where} is a {type(document).__name__}; it must be a mapping')
     for key in document:
         if key not in known:
-            raise ConfigError(f"{where} has an unknown key '{key}'"
-                              f'{did_you_mean(str(key), known)}')
-    for key, field in known.items():
-        if field.default is dataclasses.MISSING and key not in document:
+            name = key if isinstance(key, str) else reprlib.repr(key)
+            raise ConfigError(f"{where} has an unknown key '{name}'{did_you_mean(name, known)}")
+    for key, one in known.items():
+        if one.default is dataclasses.MISSING and key not in document:
             raise ConfigError(f'{where} lacks {key}')
-        wanted = {'str': str, 'int': int}.get(str(field.type))
+        wanted = {'str': str, 'int': int}.get(str(one.type))
         if wanted and key in document and type(document[key]) is not wanted:
-            raise ConfigError(f'{where}: {key} is {document[key]!r:.80}; it must be '
+            raise ConfigError(f'{where}: {key} is {reprlib.repr(document[key])}; it must be '
                               f'{"text" if wanted is str else "an integer"}')
     return {known[key].name: value for key, value in document.items()}

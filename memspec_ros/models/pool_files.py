@@ -36,7 +36,12 @@ def draft_path(pool: Pool, entry: PoolEntry) -> Path:
 
     :raises ModelNotFoundError: it is not there; the message says how to get it.
     :raises DependencyError: it is in the hub, and huggingface_hub is not installed.
+    :raises ConfigError: it is outside of the pool's roots.
     """
+    return pool.roots.require(_place(pool, entry), f"draft '{entry.name}'")
+
+
+def _place(pool: Pool, entry: PoolEntry) -> Path:
     if entry.hf:
         return _hub_folder(entry)
     path = pool.path.parent / entry.file

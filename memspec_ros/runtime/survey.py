@@ -4,15 +4,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 from dataclasses import dataclass
 
 from memspec_ros.config import Settings
-from memspec_ros.errors import MemSpecError, ModelNotFoundError
+from memspec_ros.errors import DependencyError, MemSpecError, ModelError, ModelNotFoundError
 from memspec_ros.models.draft_kinds import Surroundings
 from memspec_ros.models.draft_set import DraftSet
 from memspec_ros.models.model_reference import resolve
+from memspec_ros.models.model_roots import ModelRoots
 from memspec_ros.models.pool import Pool, load_pool
-from memspec_ros.models.pool_files import openers, unavailable_drafts
+from memspec_ros.models.pool_files import draft_path, openers, unavailable_drafts
 from memspec_ros.models.target_description import NATIVE, TargetDescription, describe_target
 from memspec_ros.runtime.budget import Budget, Needs, make_budget
 from memspec_ros.runtime.memory import available
@@ -56,6 +59,7 @@ def survey(settings: Settings) -> Survey:
         listed as unavailable and take no part. A target that is missing names all that is.
     """
     try:
+        _confine(settings)
         target = describe_target(settings.target)
     except ModelNotFoundError as error:
         raise ModelNotFoundError('\n'.join((str(error), *_missing_drafts(settings)))) from error
@@ -76,7 +80,24 @@ def survey(settings: Settings) -> Survey:
 def _pool(settings: Settings) -> Pool | None:
     if not settings.draft.pool:
         return None
-    return load_pool(resolve(settings.draft.pool)).select(settings.draft.names)
+    roots = ModelRoots(settings.server.model_roots)
+    path = roots.require(resolve(settings.draft.pool), 'draft.pool')
+    pool = dataclasses.replace(load_pool(path).select(settings.draft.names), roots=roots)
+    for entry in pool.drafts:
+        # A draft that is not there is told with the others; one that is elsewhere ends configure.
+        with contextlib.suppress(ModelError, DependencyError):
+            draft_path(pool, entry)
+    return pool
+
+
+def _confine(settings: Settings) -> None:
+    """Refuse what the settings name outside of the roots, before anything of it is read."""
+    roots = ModelRoots(settings.server.model_roots)
+    for name, reference in (('target.model', settings.target.model),
+                            ('target.tokenizer', settings.target.tokenizer),
+                            ('runtime.predictor', settings.runtime.predictor)):
+        if reference:
+            roots.require(resolve(reference), name)
 
 
 def _missing_drafts(settings: Settings) -> list[str]:

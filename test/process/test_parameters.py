@@ -57,6 +57,8 @@ REFUSED = {
     'unknown': ({'runtime__cache_capacty': 2},
                 "there is no parameter 'runtime.cache_capacty'; did you mean "
                 "'runtime.cache_capacity'?"),
+    'together': ({'machine__shrink_below_mb': 500.0},
+                 'machine.shrink_below_mb is 500.0 and machine.grow_above_mb 384.0: the first'),
     'read-only': ({'target__context_tokens': 512},
                   'target.context_tokens cannot become 512 while the node runs'),
     'runtime refuses': ({'runtime__cache_capacity': 5},
@@ -85,6 +87,15 @@ def test_a_set_is_changed_as_a_whole_or_not_at_all(served):
     assert (info.scheduling_interval, info.policy) == (9, 'mab_async')
 
 
+def test_values_that_only_go_together_are_changed_together(served):
+    names = ('machine.shrink_below_mb', 'machine.grow_above_mb')
+    assert served.set_parameters(machine__shrink_below_mb=500.0,
+                                 machine__grow_above_mb=600.0).successful
+    assert served.get_parameters(*names) == [500.0, 600.0]
+    assert served.set_parameters(machine__shrink_below_mb=128.0,
+                                 machine__grow_above_mb=384.0).successful
+
+
 def test_deleting_a_parameter_is_refused(served):
     message = SetParameters.Request()
     assert not served.set_parameters(runtime__cache_capacity=None).successful
@@ -111,6 +122,18 @@ def test_bad_values_in_a_params_file_fail_configure_and_are_all_named(start_node
     peer.wait_for_state('unconfigured')
 
 
+def dumped(node, values):
+    """Write parameters as ``ros2 param dump`` does: names with dots become nested mappings."""
+    tree = {}
+    for name, value in values.items():
+        *groups, leaf = name.split('.')
+        branch = tree
+        for group in groups:
+            branch = branch.setdefault(group, {})
+        branch[leaf] = list(value) if isinstance(value, (list, tuple)) else value
+    return yaml.dump({node: {'ros__parameters': tree}}, default_flow_style=False)
+
+
 def test_a_dump_of_a_running_node_is_a_params_file(start_node, peer, tmp_path):
     first = start_node(ros_args=('-p', 'runtime.scheduling_interval:=11',
                                  '-p', 'draft.names:=[alpha]',
@@ -120,9 +143,7 @@ def test_a_dump_of_a_running_node_is_a_params_file(start_node, peer, tmp_path):
     values = peer.get_parameters(*names)
     assert first.stop()[0] == 0
     path = tmp_path / 'dump.yaml'
-    # As ros2 param dump writes it, but nested names flat.
-    path.write_text(yaml.safe_dump({'/memspec': {'ros__parameters': dict(
-        zip(names, values, strict=True))}}), encoding='utf-8')
+    path.write_text(dumped('/memspec', dict(zip(names, values, strict=True))), encoding='utf-8')
     second = start_node(ros_args=('--params-file', path))
     second.wait_for('active')
     assert peer.get_parameters(*names) == values
