@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from memspec_ros.errors import DataError, ModelFormatError, did_you_mean
 from memspec_ros.models.draft_storage import (
     FLOAT_DTYPES,
     INT4_GROUP_SIZE,
+    INT8_GROUP_SIZE,
     STORAGES,
     QuantisedMatrix,
     quantise_int4,
@@ -145,8 +146,10 @@ def _model_shape(path: Path, name: str, dtype: torch.dtype, shape: tuple[int, ..
     scale, zero = parts
     if dtype in FLOAT_DTYPES.values() and scale is None and zero is None:
         return shape
-    if dtype is torch.int8 and len(shape) == 2 and scale == shape[:1] and zero is None:
-        return shape
+    if dtype is torch.int8 and len(shape) == 2 and zero is None and scale is not None:
+        groups = scale[1] if len(scale) == 2 else 1
+        if scale[:1] == shape[:1] and len(scale) <= 2 and groups and shape[1] % groups == 0:
+            return shape
     if dtype is torch.uint8 and len(shape) == 2 and scale is not None and scale == zero:
         columns = 2 * shape[1]
         if len(scale) == 2 and scale[0] == shape[0] and scale[1] and columns % scale[1] == 0:
@@ -156,12 +159,15 @@ def _model_shape(path: Path, name: str, dtype: torch.dtype, shape: tuple[int, ..
 
 
 def write_draft_file(path: Path, card: DraftCard, weights: Mapping[str, torch.Tensor],
-                     output_token_ids: torch.Tensor | None = None) -> str:
+                     output_token_ids: torch.Tensor | None = None, *,
+                     grouped: Collection[str] = ()) -> str:
     """Write a draft file beside ``path`` and rename it; matrices take ``card.storage``.
 
     :param weights: floats of any shape, by the names under which the kind wants them. What is
         not a matrix stays in float32 when the storage is of 8 or 4 bits.
     :param output_token_ids: [rows], ascending and unique, or None for an untrimmed head.
+    :param grouped: matrices that, when the storage is of 8 or 4 bits, take 8 with one scale for
+        32 columns.
     :returns: the file's SHA-256, for the pool description.
     :raises DataError: a weight is not finite, or the file cannot be written.
     """
@@ -171,7 +177,13 @@ def write_draft_file(path: Path, card: DraftCard, weights: Mapping[str, torch.Te
     for name, weight in weights.items():
         if not torch.isfinite(weight).all():
             raise DataError(f"weight '{name}' of {path} is not finite")
-        tensors.update(_stored(name, weight.detach(), card.storage))
+        tensors.update(stored_tensors(name, weight.detach(), card.storage,
+                                      is_grouped=name in grouped))
+    return write_tensors(path, card, tensors)
+
+
+def write_tensors(path: Path, card: DraftCard, tensors: Mapping[str, torch.Tensor]) -> str:
+    """Write tensors as they are to be stored, scales first; see :func:`write_draft_file`."""
     data_checksum = hashlib.sha256()
     for tensor in tensors.values():
         data_checksum.update(_bytes(tensor))
@@ -186,20 +198,26 @@ def write_draft_file(path: Path, card: DraftCard, weights: Mapping[str, torch.Te
     return whole.hexdigest()
 
 
-def _stored(name: str, weight: torch.Tensor, storage: str) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield what a weight becomes in the file, scales first."""
+def stored_tensors(name: str, weight: torch.Tensor, storage: str, *,
+                   is_grouped: bool = False) -> dict[str, torch.Tensor]:
+    """Return what a weight becomes in a file, scales first."""
     if storage in FLOAT_DTYPES:
-        yield name, weight.to(FLOAT_DTYPES[storage])
-        return
+        return {name: weight.to(FLOAT_DTYPES[storage])}
     if weight.dim() != 2:
-        yield name, weight.float()
-        return
-    four_bits = storage == 'int4' and weight.shape[1] % INT4_GROUP_SIZE == 0
-    quantised = quantise_int4(weight) if four_bits else quantise_int8(weight)
-    yield f'{name}.scale', quantised.scale
-    if quantised.zero is not None:
-        yield f'{name}.zero', quantised.zero
-    yield name, quantised.values
+        return {name: weight.float()}
+    if is_grouped and weight.shape[1] % INT8_GROUP_SIZE == 0:
+        quantised = quantise_int8(weight, INT8_GROUP_SIZE)
+    elif storage == 'int4' and weight.shape[1] % INT4_GROUP_SIZE == 0:
+        quantised = quantise_int4(weight)
+    else:
+        quantised = quantise_int8(weight)
+    zero = {} if quantised.zero is None else {f'{name}.zero': quantised.zero}
+    return {f'{name}.scale': quantised.scale, **zero, name: quantised.values}
+
+
+def as_stored(weight: torch.Tensor, storage: str) -> torch.Tensor:
+    """Return what a weight is worth, in float32, once it was in a file."""
+    return _restore('weight', stored_tensors('weight', weight, storage))
 
 
 def _bytes(tensor: torch.Tensor) -> memoryview:
@@ -227,18 +245,28 @@ def read_draft_weights(path: Path) -> tuple[DraftHeader, dict[str, torch.Tensor]
     :raises ModelFormatError: as :func:`read_draft_header`, or the bytes do not have the
         checksum of the card.
     """
+    header, raw = _read(path)
+    weights = {name: _restore(name, raw) for name in header.shapes}
+    if OUTPUT_TOKEN_IDS in raw:
+        weights[OUTPUT_TOKEN_IDS] = raw[OUTPUT_TOKEN_IDS]
+    return header, weights
+
+
+def read_stored_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """Read all tensors of a draft file as they are stored; see :func:`read_draft_weights`."""
+    return _read(path)[1]
+
+
+def _read(path: Path) -> tuple[DraftHeader, dict[str, torch.Tensor]]:
     header = read_draft_header(path)
     data = path.read_bytes()
     digest = hashlib.sha256(memoryview(data)[header.tensors.data_start:]).hexdigest()
     if digest != header.card.data_checksum:
         raise ModelFormatError(f'{path} is damaged: its data have SHA-256 {digest}; the card '
                                f'says {header.card.data_checksum}')
-    raw = {entry.name: _tensor(data, entry.start, entry.stop, entry.dtype, entry.shape)
-           for entry in header.tensors.entries}
-    weights = {name: _restore(name, raw) for name in header.shapes}
-    if OUTPUT_TOKEN_IDS in raw:
-        weights[OUTPUT_TOKEN_IDS] = raw[OUTPUT_TOKEN_IDS]
-    return header, weights
+    return header, {
+        entry.name: _tensor(data, entry.start, entry.stop, entry.dtype, entry.shape)
+        for entry in header.tensors.entries}
 
 
 def _tensor(data: bytes, start: int, stop: int, dtype: torch.dtype,

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +12,7 @@ import torch
 
 from memspec_ros.boundaries import Draft
 from memspec_ros.errors import ModelFormatError
-from memspec_ros.models.draft_content import DraftContent, SlotLayout
+from memspec_ros.models.draft_content import NONE, DraftContent, SlotLayout
 from memspec_ros.models.embedding import Embedding
 
 
@@ -51,8 +51,13 @@ class DraftKind(Protocol):
     def memory_bytes(self, content: DraftContent, surroundings: Surroundings) -> int:
         """Bytes of KV cache and states that a draft needs beside its weights."""
 
-    def derive(self, views: Mapping[str, torch.Tensor], surroundings: Surroundings) -> None:
-        """Fill the derived tensors; runs on the loader thread when the file has been read."""
+    def derive(self, content: DraftContent, views: Mapping[str, torch.Tensor],
+               surroundings: Surroundings, should_cancel: Callable[[], bool]) -> None:
+        """Fill the derived tensors; runs on the loader thread when the file has been read.
+
+        :param should_cancel: asked every few milliseconds.
+        :raises ReadCancelledError: it said yes.
+        """
 
     def make(self, content: DraftContent, views: Mapping[str, torch.Tensor],
              memory: torch.Tensor, surroundings: Surroundings) -> Draft:
@@ -63,12 +68,15 @@ class DraftKind(Protocol):
         """
 
 
-def check_shapes(content: DraftContent, expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Compare a draft's tensors with those that its architecture needs.
+def check_shapes(content: DraftContent, expected: Mapping[str, tuple[int, ...]], *,
+                 optional: Mapping[str, tuple[int, ...]] = NONE) -> None:
+    """Compare a draft's tensors with those that its architecture needs, or may have.
 
     :raises ModelFormatError: one is missing, superfluous or of another shape.
     """
     path = content.parts[0].path
+    expected = {**expected, **{name: shape for name, shape in optional.items()
+                               if name in content.shapes}}
     for name, shape in expected.items():
         if content.shapes.get(name) != shape:
             seen = content.shapes.get(name)

@@ -105,7 +105,7 @@ class DraftSlots:
 
         def complete() -> None:
             self._check_token_ids(content, views)
-            self._set.kind(content).derive(views, self._surroundings)
+            self._set.kind(content).derive(content, views, self._surroundings, should_cancel)
 
         slot.read_into(content, layout, should_cancel=should_cancel, throttle=throttle,
                        complete=complete)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -15,10 +15,9 @@ from memspec_ros.models.draft_content import DraftContent, SlotLayout, slot_layo
 from memspec_ros.models.draft_file import OUTPUT_TOKEN_IDS
 from memspec_ros.models.draft_kinds import Surroundings, check_shapes
 from memspec_ros.models.draft_storage import FLOAT_DTYPES
-from memspec_ros.models.embedding import embedding_rows
 from memspec_ros.models.feature_draft import FeatureDraft
+from memspec_ros.models.feature_head import HEAD, fill_head
 from memspec_ros.models.feature_native import (
-    HEAD,
     PackedProjections,
     is_packable,
     packed_bytes,
@@ -45,7 +44,8 @@ class FeatureKind:
             raise ModelFormatError(
                 f'{content.parts[0].path}: made for a target with {config.hidden_size} hidden '
                 f'channels; this one has {surroundings.hidden_size}')
-        check_shapes(content, {OUTPUT_TOKEN_IDS: (config.rows,), **config.shapes()})
+        check_shapes(content, {OUTPUT_TOKEN_IDS: (config.rows,), **config.shapes()},
+                     optional={HEAD: (config.rows, config.width)})
 
     def layout(self, content: DraftContent, surroundings: Surroundings) -> SlotLayout:
         """Lay the file's tensors out, the head computed from them, and the packed matrices."""
@@ -60,13 +60,17 @@ class FeatureKind:
         config = FeatureConfig.from_architecture(content.architecture)
         return FLOAT_DTYPES[surroundings.form].itemsize * math.prod(_memory_shape(config))
 
-    def derive(self, views: Mapping[str, torch.Tensor], surroundings: Surroundings) -> None:
-        """Multiply the borrowed rows with ``out``, into the slot, and pack all matrices."""
+    def derive(self, content: DraftContent, views: Mapping[str, torch.Tensor],
+               surroundings: Surroundings, should_cancel: Callable[[], bool]) -> None:
+        """Make the head, where the file's will not do, and pack all matrices.
+
+        A file has the head in 8 bits, which is what is packed; floats get their own.
+        """
         if surroundings.embedding is None:
             raise ModelFormatError("a feature-conditioned draft needs its target's embedding")
-        rows = embedding_rows(surroundings.embedding, views[OUTPUT_TOKEN_IDS].long())
-        rows = rows.to(views['out'].dtype)
-        torch.mm(rows, views['out'], out=views[HEAD])
+        if HEAD not in content.shapes or PACKED not in views:
+            fill_head(views[HEAD], views[OUTPUT_TOKEN_IDS], views['out'],
+                      surroundings.embedding, should_cancel)
         if PACKED in views:
             _projections(views, surroundings).fill(views)
 

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 import torch
 
 from memspec_ros.models import native_library as native
+from memspec_ros.models.feature_head import HEAD
 from memspec_ros.models.feature_network import FeatureConfig
 from memspec_ros.models.native_matrix import ALIGNMENT, PackedMatrix
 from memspec_ros.models.native_pool import NativePool
 
-HEAD = 'head'
 HEAD_GROUP = 32
 UNPACKED = ('match_in', 'distance', 'out')
 

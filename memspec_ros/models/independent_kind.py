@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -44,7 +44,8 @@ class IndependentKind:
         itemsize = FLOAT_DTYPES[surroundings.form].itemsize
         return 2 * surroundings.context_tokens * config.kv_bytes_per_token(itemsize)
 
-    def derive(self, views: Mapping[str, torch.Tensor], surroundings: Surroundings) -> None:
+    def derive(self, content: DraftContent, views: Mapping[str, torch.Tensor],
+               surroundings: Surroundings, should_cancel: Callable[[], bool]) -> None:
         """Do nothing."""
 
     def make(self, content: DraftContent, views: Mapping[str, torch.Tensor],

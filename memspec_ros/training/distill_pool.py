@@ -23,6 +23,7 @@ from memspec_ros.models.draft_file import (
     read_draft_weights,
     write_draft_file,
 )
+from memspec_ros.models.feature_head import write_feature_draft
 from memspec_ros.models.feature_network import FeatureConfig
 from memspec_ros.models.pool import Pool, load_pool
 from memspec_ros.models.pool_files import add_draft
@@ -190,14 +191,21 @@ class PoolDistiller:
             tokenizer_checksum=self._target.tokenizer.content_checksum(), training=training)
         weights = {name: part.detach() for name, part in model.weights().items()}
         trial = path.with_suffix('.trial')
-        write_draft_file(trial, card, weights, tables.row_tokens)
+        self._store(trial, card, weights, tables)
         measured = self._measure(trial, model, tables)
         trial.unlink()
         card = dataclasses.replace(card, training={
             **training, 'held_out_committed_per_iteration': measured.committed()})
-        write_draft_file(path, card, weights, tables.row_tokens)
+        self._store(path, card, weights, tables)
         _write_json(self._folder / 'metrics' / f'{path.stem}.json', trainer.metrics)
         self._describe(path, domain)
+
+    def _store(self, path: Path, card: DraftCard, weights: Mapping[str, torch.Tensor],
+               tables: TargetTables) -> None:
+        if card.kind == 'feature':
+            write_feature_draft(path, card, weights, tables.row_tokens, tables.rows)
+        else:
+            write_draft_file(path, card, weights, tables.row_tokens)
 
     def _measure(self, path: Path, model: DraftModel, tables: TargetTables) -> Acceptance:
         """Held-out acceptance on all domains with the weights as stored."""
