@@ -39,6 +39,8 @@ COMMANDS = {
     'node': Command(module='memspec_ros.cli.node', summary='run the ROS 2 node'),
     'send': Command(module='memspec_ros.cli.send',
                     summary='send a goal to a running node and stream the answer'),
+    'monitor': Command(module='memspec_ros.cli.monitor',
+                       summary="show a running node's topics as a dashboard"),
     'check': Command(module='memspec_ros.cli.check',
                      summary='preflight: versions, device, files, the memory sum'),
     'pool': Command(module='memspec_ros.cli.pool', summary='show or extend a pool of drafts'),

@@ -16,6 +16,7 @@ from memspec_ros.errors import ErrorCode, RequestError
 from memspec_ros.node.health import Check
 from memspec_ros.records import (
     ChatMessage,
+    DraftState,
     DraftStatus,
     Durations,
     FinishReason,
@@ -28,6 +29,7 @@ from memspec_ros.records import (
     RuntimeInfo,
     SamplingOptions,
     Throughput,
+    TimeShares,
 )
 
 LEVELS = {Health.OK: DiagnosticStatus.OK, Health.WARN: DiagnosticStatus.WARN,
@@ -151,6 +153,21 @@ def residency_to_message(residency: Residency, stamp: Any) -> Any:
     return message
 
 
+def residency_from_message(message: Any) -> Residency:
+    """Return the value of a DraftResidency message."""
+    return Residency(
+        drafts=tuple(_draft_from_message(draft) for draft in message.drafts),
+        cache_capacity=message.cache_capacity, resident_bytes=message.resident_bytes,
+        budget_bytes=message.budget_bytes, active_draft=message.active_draft)
+
+
+def _draft_from_message(message: Any) -> DraftStatus:
+    return DraftStatus(
+        name=message.name, domain=message.domain, state=DraftState(message.state),
+        num_bytes=message.num_bytes, score=message.score, in_working_set=message.in_working_set,
+        reason=message.reason)
+
+
 def _draft_to_message(draft: DraftStatus) -> Any:
     return messages.DraftStatus(
         name=draft.name, domain=draft.domain, state=int(draft.state), num_bytes=draft.num_bytes,
@@ -172,6 +189,19 @@ def throughput_to_message(throughput: Throughput, stamp: Any, *, queue_length: i
         rss_bytes=throughput.rss_bytes, available_bytes=throughput.available_bytes)
     message.header.stamp = stamp
     return message
+
+
+def throughput_from_message(message: Any) -> Throughput:
+    """Return the value of a Throughput message, without the queue's length."""
+    return Throughput(
+        tokens_per_second=message.tokens_per_second, acceptance=message.acceptance,
+        committed_per_iteration=message.committed_per_iteration,
+        draft_length=message.draft_length, shares=TimeShares(
+            desired=message.desired_share, fallback=message.fallback_share,
+            prediction=message.prediction_share, load_wait=message.load_wait_share),
+        num_loads=message.num_loads, num_evictions=message.num_evictions,
+        num_wasted_prefetches=message.num_wasted_prefetches, hit_rate=message.hit_rate,
+        rss_bytes=message.rss_bytes, available_bytes=message.available_bytes)
 
 
 def fill_runtime_info(response: Any, info: RuntimeInfo, residency: Residency, stamp: Any) -> None:
@@ -199,3 +229,13 @@ def check_to_status(check: Check, *, node_name: str) -> Any:
         level=LEVELS[check.level], name=f'{node_name}: {check.name}', message=clean(check.message),
         hardware_id=node_name,
         values=[KeyValue(key=key, value=clean(str(value))) for key, value in check.values.items()])
+
+
+def check_from_status(status: Any, *, node_name: str) -> Check | None:
+    """Return the value of a DiagnosticStatus; None when it is of another node."""
+    name = status.name.removeprefix(f'{node_name}: ')
+    if status.hardware_id != node_name or name == status.name:
+        return None
+    levels = {level: health for health, level in LEVELS.items()}
+    return Check(name=name, level=levels.get(status.level, Health.ERROR), message=status.message,
+                 values={pair.key: pair.value for pair in status.values})

@@ -8,8 +8,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 MEMINFO = Path('/proc/meminfo')
 STATM = Path('/proc/self/statm')
 CGROUP = Path('/sys/fs/cgroup')
@@ -32,6 +30,7 @@ def available(device: str = 'cpu') -> Available:
     """Return what can be had now, for models on ``cpu`` or ``cuda``."""
     if device == 'cpu' or shares_memory():
         return Available(host_bytes=available_bytes())
+    import torch  # here: the node watches memory before torch has been imported
     free_bytes, _ = torch.cuda.mem_get_info()
     return Available(host_bytes=available_bytes(), device_bytes=free_bytes)
 
@@ -56,6 +55,7 @@ def rss_bytes() -> int:
 
 def shares_memory() -> bool:
     """Whether CPU and GPU share one memory, as on a Jetson."""
+    import torch
     if not torch.cuda.is_available():
         return False
     return bool(getattr(torch.cuda.get_device_properties(0), 'is_integrated', 0)) \

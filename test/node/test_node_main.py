@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process around the node; how it ends is shown by test/process/test_shutdown.py."""
 
+import subprocess
+import sys
 import threading
 
+import pytest
 from rclpy.executors import ExternalShutdownException
 
 from memspec_ros.node import main
@@ -47,3 +50,11 @@ def test_a_context_that_was_shut_down_ends_the_executor(node, monkeypatch):
     executor = spin(node, monkeypatch, ExternalShutdownException(), ValueError('never'))
     assert not executor.process._ended.is_set()
     assert len(executor.errors) == 1
+
+
+@pytest.mark.parametrize('module', ['memspec_ros.node.main', 'memspec_ros.client.topic_feed'])
+def test_the_node_is_up_and_clients_start_without_torch(module):
+    code = f'import {module}, sys; print(sorted({{"torch", "transformers"}} & set(sys.modules)))'
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
+                          check=False)
+    assert (done.stdout.strip().splitlines()[-1:], done.returncode) == (['[]'], 0), done.stderr

@@ -4,6 +4,7 @@
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from peer import wait_for
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from memspec_ros.action import Generate
@@ -42,14 +43,6 @@ def node(start_node, machine):
         '-p', f'machine.thermal_folder:={machine.zone.parent}', '-p', 'machine.hold_s:=0'))
     node.wait_for('active')
     return node
-
-
-def wait_for(messages, condition):
-    """Return the first message that meets a condition."""
-    while True:
-        message = messages.get(timeout=30)
-        if condition(message):
-            return message
 
 
 def levels(message):

@@ -50,6 +50,13 @@ class ProcessUnderTest:
         assert line is not None, f'no line with {text!r} in:\n{self.output}'
         return line
 
+    def wait_for_count(self, text, count, limit_s=LIMIT_S):
+        """Wait until so many lines have ``text``."""
+        with self._changed:
+            self._changed.wait_for(lambda: sum(text in line for line in self.lines) >= count
+                                   or self._ended, limit_s)
+        assert self.output.count(text) >= count, f'{text!r} not {count} times in:\n{self.output}'
+
     def _line(self, text):
         return next((line for line in self.lines if text in line), None)
 

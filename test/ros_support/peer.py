@@ -32,6 +32,14 @@ TRANSITIONS = {
     'shutdown': Transition.TRANSITION_ACTIVE_SHUTDOWN}
 
 
+def wait_for(messages, condition):
+    """Return the first of the messages of a queue (or iterator) that meets a condition."""
+    while True:
+        message = messages.get(timeout=LIMIT_S) if hasattr(messages, 'get') else next(messages)
+        if condition(message):
+            return message
+
+
 class Peer:
     """A node of the test's own process, with an executor thread."""
 
