@@ -61,6 +61,14 @@ def test_makes_a_pool_that_loads(tmp_path):
     assert header.card.training['held_out_committed_per_iteration']
 
 
+def test_files_have_their_head_ready(tmp_path):
+    file = make_distiller(tmp_path).general()
+    _, weights = read_draft_weights(file)
+    rows = make_target().weights.embedding[weights['output_token_ids'].long()]
+    exact = rows @ weights['out']
+    assert 0 < (weights['head'] - exact).abs().max() <= exact.abs().max() / 200
+
+
 def test_learns(tmp_path):
     options = DistillOptions(
         rows=24, width=16, intermediate=32, window=32, num_soft=4,
