@@ -119,6 +119,9 @@ class DraftSettings:
     context_tokens: int = _setting(
         256, 'Recent tokens a draft looks at; bounds catch-up time and draft KV.',
         low=16, high=1_048_576)
+    dtype: str = _setting(
+        'auto', 'Bits of independent drafts in their slots; auto keeps those of their files.',
+        choices=('auto', 'bf16', 'int8', 'int4'))
     load_bandwidth_mb_s: float = _setting(
         0.0, 'Cap on reading a draft, MB/s, to be fair to other processes; 0 is none.',
         low=0.0, high=1e6, dynamic=True)

@@ -59,6 +59,8 @@ def device(wanted: str) -> dict[str, Any]:
 
 def describe(device: dict[str, Any]) -> str:
     """Return the device in words."""
+    if device.get('elsewhere'):
+        return f'{device["device"]}, on another machine'
     parts = [device['cpu'], f'{device["num_cpus"]} CPUs', device['cpu_capability']]
     if 'gpu' in device:
         parts.insert(0, device['gpu'])

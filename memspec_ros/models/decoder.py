@@ -9,6 +9,7 @@ made once per pass.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -79,6 +80,19 @@ class Decoder:
         kv_cache.advance(width)
         hidden = self._norm(states, self.weights.final_norm)
         return self.logits(hidden[:, width - num_logits:]), hidden
+
+    def best_rows(self, token_ids: Sequence[int], kv_cache: KVCache, num_wanted: int,
+                  num_rows: int) -> list[int]:
+        """Append tokens of one sequence; the ids of the largest of the first logits.
+
+        :param num_wanted: how many of the last positions are looked at.
+        :param num_rows: how many logits are.
+        """
+        batch = torch.tensor([token_ids], device=self.device)
+        logits, _ = self.forward(batch, kv_cache, num_wanted)
+        if num_wanted == 0:
+            return []
+        return [int(row) for row in logits[0, :, :num_rows].argmax(-1).tolist()]
 
     def embed(self, token_ids: torch.Tensor) -> torch.Tensor:
         """Look tokens up: [batch, width] integers to [batch, width, hidden]."""

@@ -166,6 +166,13 @@ class DecoderConfig:
                 from error
 
 
+def native_serves(config: DecoderConfig) -> bool:
+    """Whether the native decoder has kernels for these sizes (native/src/checks.cpp)."""
+    mixed = config.num_heads // config.num_kv_heads * config.head_dim
+    return (config.hidden_size % 32 == config.intermediate_size % 32 == mixed % 32 == 0
+            and config.head_dim % 16 == 0 and config.head_dim <= 512)
+
+
 def _refuse_options(document: Mapping[str, Any], source: str) -> None:
     activation = document.get('hidden_act', 'silu')
     if activation not in ('silu', 'swish'):

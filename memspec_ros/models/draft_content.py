@@ -20,8 +20,10 @@ import torch
 from memspec_ros.models.draft_file import OUTPUT_TOKEN_IDS, read_draft_header
 from memspec_ros.models.draft_storage import FLOAT_DTYPES
 from memspec_ros.models.safetensors_header import SafetensorsHeader, TensorEntry
+from memspec_ros.models.slot_forms import MatrixForm
 
 ALIGNMENT_BYTES = 64
+NO_FORMS: Mapping[str, MatrixForm] = {}
 NONE: Mapping[str, tuple[int, ...]] = {}
 
 
@@ -81,15 +83,18 @@ class DraftContent:
 
 @dataclass(frozen=True, kw_only=True)
 class SlotTensor:
-    """Where one tensor lies in a slot, ``offset`` in bytes."""
+    """Where one tensor lies in a slot, ``offset`` in bytes; ``form`` None is plain floats."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     offset: int
+    form: MatrixForm | None = None
 
     @property
     def num_bytes(self) -> int:
         """Bytes it takes."""
+        if self.form is not None:
+            return self.form.num_bytes(self.shape)
         return math.prod(self.shape) * self.dtype.itemsize
 
 
@@ -107,16 +112,18 @@ class SlotLayout:
 
 
 def slot_layout(content: DraftContent, form: str, derived: Mapping[str, tuple[int, ...]] = NONE,
-                ) -> SlotLayout:
+                matrix_forms: Mapping[str, MatrixForm] = NO_FORMS) -> SlotLayout:
     """Lay a draft's tensors out one after the other, each on a cache line of its own.
 
     :param form: the floats in memory: ``fp32``, ``fp16`` or ``bf16``.
     :param derived: tensors that no file has, computed when the files have been read.
+    :param matrix_forms: of matrices that are not to be plain floats.
     """
     tensors, offset = {}, 0
     for name, shape in {**content.shapes, **derived}.items():
         dtype = torch.int32 if name == OUTPUT_TOKEN_IDS else FLOAT_DTYPES[form]
-        tensors[name] = tensor = SlotTensor(shape=shape, dtype=dtype, offset=offset)
+        tensors[name] = tensor = SlotTensor(shape=shape, dtype=dtype, offset=offset,
+                                            form=matrix_forms.get(name))
         offset += -(-tensor.num_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
     return SlotLayout(name=content.name, form=form, tensors=tensors, num_bytes=offset)
 

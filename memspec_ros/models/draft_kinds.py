@@ -21,6 +21,10 @@ class Surroundings:
     """What drafts share: the target they draft for, and the form they run in.
 
     :param form: floats of the drafts in memory: ``fp32`` or ``bf16``.
+    :param matrix_dtype: bits of independent drafts' matrices in memory: ``auto`` keeps those of
+        their files, ``bf16``, ``int8`` or ``int4`` round to so many; '' makes all plain floats
+        of ``form``.
+    :param num_threads: threads of the native library's passes.
     :param context_tokens: recent tokens that a draft looks at.
     :param vocab_size: rows of the target's logits; ``hidden_size`` the width of its states.
     :param embedding: the target's table [vocab_size, hidden_size]; None when only sizes matter.
@@ -34,6 +38,8 @@ class Surroundings:
     embedding: Embedding | None = None
     device: str = 'cpu'
     tokenizer_checksum: str = ''
+    matrix_dtype: str = ''
+    num_threads: int = 1
 
 
 class DraftKind(Protocol):
@@ -41,6 +47,9 @@ class DraftKind(Protocol):
 
     def check(self, content: DraftContent, surroundings: Surroundings) -> None:
         """Raise ModelFormatError when the tensors are not those of the architecture."""
+
+    def needs_embedding(self, content: DraftContent) -> bool:
+        """Whether it needs the target's embeddings."""
 
     def layout(self, content: DraftContent, surroundings: Surroundings) -> SlotLayout:
         """Where its tensors lie in a slot, and in what form.

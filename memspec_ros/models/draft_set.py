@@ -82,6 +82,12 @@ class DraftSet:
         return self.kind(content).memory_bytes(content, self._surroundings)
 
     @property
+    def needs_embedding(self) -> bool:
+        """Whether one of those that can serve needs the target's embeddings."""
+        return any(self.kind(content).needs_embedding(content)
+                   for content in self.contents.values())
+
+    @property
     def slot_bytes(self) -> int:
         """Bytes of a slot: the largest draft's weights."""
         return max((self.weight_bytes(name) for name in self._openers), default=0)

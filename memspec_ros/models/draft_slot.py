@@ -11,6 +11,7 @@ import torch
 from memspec_ros.errors import LoadError, ModelFormatError
 from memspec_ros.models.draft_content import DraftContent, SlotLayout
 from memspec_ros.models.given_back import give_back
+from memspec_ros.models.slot_forms import FormedMatrix
 from memspec_ros.models.slot_reader import ReadCancelledError, SlotReader
 
 
@@ -63,13 +64,27 @@ class DraftSlot:
     def views(self, layout: SlotLayout) -> dict[str, torch.Tensor]:
         """Return a draft's tensors as they lie in this slot; the same memory at each call.
 
+        Matrices in a form of their own are their bytes, uint8.
+
         :raises LoadError: the draft is larger than the slot.
         """
         if layout.num_bytes > self.num_bytes:
             raise LoadError(f"draft '{layout.name}' takes {layout.num_bytes} bytes in "
                             f'{layout.form}; a slot has {self.num_bytes}')
-        return {name: self._buffer[tensor.offset:tensor.offset + tensor.num_bytes].view(
-            tensor.dtype).view(tensor.shape) for name, tensor in layout.tensors.items()}
+        views = {}
+        for name, tensor in layout.tensors.items():
+            memory = self._buffer[tensor.offset:tensor.offset + tensor.num_bytes]
+            views[name] = memory if tensor.form else \
+                memory.view(tensor.dtype).view(tensor.shape)
+        return views
+
+    def _destinations(self, layout: SlotLayout) -> dict[str, torch.Tensor | FormedMatrix]:
+        places: dict[str, torch.Tensor | FormedMatrix] = {**self.views(layout)}
+        for name, memory in self.views(layout).items():
+            tensor = layout.tensors[name]
+            if tensor.form is not None:
+                places[name] = FormedMatrix(form=tensor.form, shape=tensor.shape, memory=memory)
+        return places
 
     def read_into(self, content: DraftContent, layout: SlotLayout, *,
                   should_cancel: Callable[[], bool], throttle: Callable[[int], None],
@@ -86,9 +101,9 @@ class DraftSlot:
         """
         self.held = None
         self._take_again()
-        views = self.views(layout)
+        places = self._destinations(layout)
         try:
-            self._reader.read(content, views, should_cancel=should_cancel, throttle=throttle)
+            self._reader.read(content, places, should_cancel=should_cancel, throttle=throttle)
             complete()
         except ReadCancelledError:
             return False

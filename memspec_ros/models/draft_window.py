@@ -12,14 +12,22 @@ window of the block before as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
-from memspec_ros.models.kv_cache import KVCache
+from typing import Any, Protocol
 
 MAX_PASS_TOKENS = 512
 UNKNOWN = -1
 NOWHERE = -1
 
-Choose = Callable[[Sequence[int], KVCache, int], list[int]]
+Choose = Callable[[Sequence[int], Any, int], list[int]]
+
+
+class Entries(Protocol):
+    """A KV cache of whatever decoder: a cursor."""
+
+    length: int
+
+    def rollback(self, length: int) -> None:
+        """Keep the first ``length`` entries."""
 
 
 class DraftWindow:
@@ -30,7 +38,7 @@ class DraftWindow:
         them, as many as asked for.
     """
 
-    def __init__(self, kv_cache: KVCache, choose: Choose) -> None:
+    def __init__(self, kv_cache: Entries, choose: Choose) -> None:
         self.start = 0
         self.tokens: list[int] = []
         self._predictions: list[int] = []
@@ -82,7 +90,7 @@ class DraftWindows:
     :param context_tokens: most tokens that a prediction looks at; even.
     """
 
-    def __init__(self, kv_caches: tuple[KVCache, KVCache], choose: Choose,
+    def __init__(self, kv_caches: tuple[Entries, Entries], choose: Choose,
                  context_tokens: int) -> None:
         self._block_tokens = context_tokens // 2
         self._windows = tuple(DraftWindow(kv_cache, choose) for kv_cache in kv_caches)

@@ -47,6 +47,11 @@ class FeatureKind:
         check_shapes(content, {OUTPUT_TOKEN_IDS: (config.rows,), **config.shapes()},
                      optional={HEAD: (config.rows, config.width)})
 
+    def needs_embedding(self, content: DraftContent) -> bool:
+        """Always: inputs and head are made of it."""
+        del content
+        return True
+
     def layout(self, content: DraftContent, surroundings: Surroundings) -> SlotLayout:
         """Lay the file's tensors out, the head computed from them, and the packed matrices."""
         config = FeatureConfig.from_architecture(content.architecture)

@@ -6,15 +6,30 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 
 from memspec_ros.boundaries import TokenContext
-from memspec_ros.models.decoder import Decoder
-from memspec_ros.models.draft_window import DraftWindows
-from memspec_ros.models.kv_cache import KVCache
+from memspec_ros.models.draft_window import DraftWindows, Entries
 
 MAX_JUDGED_TOKENS = 64
+
+
+class DraftDecoder(Protocol):
+    """A small decoder, on PyTorch or in the native library.
+
+    ``num_embeddings``: rows of its embedding table.
+    """
+
+    num_embeddings: int
+
+    def best_rows(self, token_ids: Sequence[int], kv_cache: Any, num_wanted: int,
+                  num_rows: int) -> list[int]:
+        """Append tokens; the most probable rows of the head after the last ``num_wanted``.
+
+        :param num_rows: only the first so many rows are looked at.
+        """
 
 
 class IndependentDraft:
@@ -29,12 +44,11 @@ class IndependentDraft:
         and token are the same.
     """
 
-    def __init__(self, name: str, decoder: Decoder, *, kv_caches: tuple[KVCache, KVCache],
+    def __init__(self, name: str, decoder: DraftDecoder, *, kv_caches: tuple[Entries, Entries],
                  context_tokens: int, output_token_ids: torch.Tensor | None = None) -> None:
         self.name = name
         self._decoder = decoder
         self._output_token_ids = output_token_ids
-        self._num_rows = decoder.num_embeddings
         self._vocab_size = 0
         self._windows = DraftWindows(kv_caches, self._choose, context_tokens)
         self._judged: list[int] = []
@@ -75,14 +89,12 @@ class IndependentDraft:
         self._flags.extend(self._windows.judge(tokens, first))
         self._judged = tokens[:]
 
-    def _choose(self, token_ids: Sequence[int], kv_cache: KVCache, num_wanted: int) -> list[int]:
+    def _choose(self, token_ids: Sequence[int], kv_cache: Any, num_wanted: int) -> list[int]:
         """Append tokens to a KV cache; the most probable next tokens after the last ones."""
         # Targets pad their vocabulary, so ids that the draft's table lacks are never of text.
-        fed = torch.tensor([token_ids], device=self._decoder.device).clamp_(
-            max=self._num_rows - 1)
-        logits, _ = self._decoder.forward(fed, kv_cache, num_wanted)  # [1, num_wanted, rows]
-        if num_wanted == 0:
-            return []
-        if self._output_token_ids is not None:
-            return [int(token) for token in self._output_token_ids[logits[0].argmax(-1)].tolist()]
-        return [int(row) for row in logits[0, :, :self._vocab_size].argmax(-1).tolist()]
+        last = self._decoder.num_embeddings - 1
+        fed = [min(token, last) for token in token_ids]
+        if self._output_token_ids is None:
+            return self._decoder.best_rows(fed, kv_cache, num_wanted, self._vocab_size)
+        rows = self._decoder.best_rows(fed, kv_cache, num_wanted, len(self._output_token_ids))
+        return [int(token) for token in self._output_token_ids[rows].tolist()]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 import torch
 
 from memspec_ros.boundaries import Draft
+from memspec_ros.models.decoder_config import DecoderConfig
 from memspec_ros.models.draft_content import DraftContent, SlotLayout, slot_layout
 from memspec_ros.models.draft_file import OUTPUT_TOKEN_IDS
 from memspec_ros.models.draft_kinds import Surroundings, check_shapes
@@ -18,8 +19,17 @@ from memspec_ros.models.independent_decoder import (
     independent_decoder,
     independent_shapes,
 )
-from memspec_ros.models.independent_draft import IndependentDraft
+from memspec_ros.models.independent_draft import DraftDecoder, IndependentDraft
+from memspec_ros.models.independent_forms import PROJECTION, matrix_forms
+from memspec_ros.models.independent_native import (
+    NativeDraftDecoder,
+    native_kv_bytes,
+    native_kv_cache,
+    native_weights,
+)
+from memspec_ros.models.independent_quantised import quantised_decoder
 from memspec_ros.models.kv_cache import KVCache
+from memspec_ros.models.slot_forms import FormedMatrix, NativeForm
 
 
 class IndependentKind:
@@ -28,21 +38,29 @@ class IndependentKind:
     def check(self, content: DraftContent, surroundings: Surroundings) -> None:
         """Compare names and shapes with what the architecture needs."""
         rows = content.shapes.get(OUTPUT_TOKEN_IDS, (None,))[0]
-        borrows = 'embedding_projection' in content.shapes
+        borrows = self.needs_embedding(content)
         expected = independent_shapes(
             independent_config(content.architecture), head_rows=rows,
             target_hidden_size=surroundings.hidden_size if borrows else None)
         check_shapes(content, expected)
 
+    def needs_embedding(self, content: DraftContent) -> bool:
+        """Only where it projects the target's embeddings to its own width."""
+        return PROJECTION in content.shapes
+
     def layout(self, content: DraftContent, surroundings: Surroundings) -> SlotLayout:
-        """Lay the file's tensors out."""
-        return slot_layout(content, surroundings.form)
+        """Lay the file's tensors out, matrices in the bits that the settings ask for."""
+        config = independent_config(content.architecture)
+        return slot_layout(content, surroundings.form,
+                           matrix_forms=matrix_forms(content, config, surroundings))
 
     def memory_bytes(self, content: DraftContent, surroundings: Surroundings) -> int:
         """Two KV caches that take turns (draft_window.py)."""
-        config = independent_config(content.architecture)
+        config, context = independent_config(content.architecture), surroundings.context_tokens
+        if _runs_native(self.layout(content, surroundings)):
+            return 2 * native_kv_bytes(config, context)
         itemsize = FLOAT_DTYPES[surroundings.form].itemsize
-        return 2 * surroundings.context_tokens * config.kv_bytes_per_token(itemsize)
+        return 2 * context * config.kv_bytes_per_token(itemsize)
 
     def derive(self, content: DraftContent, views: Mapping[str, torch.Tensor],
                surroundings: Surroundings, should_cancel: Callable[[], bool]) -> None:
@@ -51,15 +69,46 @@ class IndependentKind:
     def make(self, content: DraftContent, views: Mapping[str, torch.Tensor],
              memory: torch.Tensor, surroundings: Surroundings) -> Draft:
         """Make the draft."""
-        context_tokens = surroundings.context_tokens
-        decoder = independent_decoder(
-            independent_config(content.architecture), views, form=surroundings.form,
-            context_tokens=context_tokens, target_embedding=surroundings.embedding)
+        config = independent_config(content.architecture)
+        layout = self.layout(content, surroundings)
         half = self.memory_bytes(content, surroundings) // 2
-        first, second = (
-            KVCache(decoder.config, context_tokens=context_tokens, dtype=decoder.dtype,
-                    device=surroundings.device, memory=part)
-            for part in (memory[:half], memory[half:]))
-        return IndependentDraft(content.name, decoder, kv_caches=(first, second),
-                                context_tokens=context_tokens,
-                                output_token_ids=views.get(OUTPUT_TOKEN_IDS))
+        halves = (memory[:half], memory[half:2 * half])
+        output_token_ids = views.get(OUTPUT_TOKEN_IDS)
+        context = surroundings.context_tokens
+        if _runs_native(layout):
+            first, second = (native_kv_cache(config, part, context) for part in halves)
+            return IndependentDraft(
+                content.name, _native_decoder(config, layout, views, surroundings),
+                kv_caches=(first, second), context_tokens=context,
+                output_token_ids=output_token_ids)
+        dtype, device = FLOAT_DTYPES[surroundings.form], surroundings.device
+        one, other = (KVCache(config, context_tokens=context, dtype=dtype, device=device,
+                              memory=part) for part in halves)
+        return IndependentDraft(content.name, _decoder(config, layout, views, surroundings),
+                                kv_caches=(one, other), context_tokens=context,
+                                output_token_ids=output_token_ids)
+
+
+def _runs_native(layout: SlotLayout) -> bool:
+    return any(isinstance(tensor.form, NativeForm) for tensor in layout.tensors.values())
+
+
+def _native_decoder(config: DecoderConfig, layout: SlotLayout, views: Mapping[str, torch.Tensor],
+                    surroundings: Surroundings) -> NativeDraftDecoder:
+    forms = {name: tensor.form for name, tensor in layout.tensors.items()
+             if isinstance(tensor.form, NativeForm)}
+    weights = native_weights(config, views, forms, num_tokens=surroundings.vocab_size)
+    return NativeDraftDecoder(config, weights, context_tokens=surroundings.context_tokens,
+                              num_threads=surroundings.num_threads)
+
+
+def _decoder(config: DecoderConfig, layout: SlotLayout, views: Mapping[str, torch.Tensor],
+             surroundings: Surroundings) -> DraftDecoder:
+    context = surroundings.context_tokens
+    formed = {name: FormedMatrix(form=tensor.form, shape=tensor.shape, memory=views[name])
+              for name, tensor in layout.tensors.items() if tensor.form is not None}
+    if formed:
+        return quantised_decoder(config, {**views, **formed}, form=surroundings.form,
+                                 context_tokens=context)
+    return independent_decoder(config, views, form=surroundings.form, context_tokens=context,
+                               target_embedding=surroundings.embedding)

@@ -21,6 +21,7 @@ from memspec_ros.models.token_comparison import TokenTable, describe_differences
 
 MAX_POOL_FILE_BYTES = 1 << 20
 FORMATS = ('draft', 'checkpoint')
+KINDS = ('', 'independent', 'feature')
 BITS_PER_WEIGHT = {'fp32': 32.0, 'fp16': 16.0, 'bf16': 16.0, 'int8': 8.0, 'int4': 5.0}
 RESERVED_NAMES = ('ngram',)
 # Fields of a pool that are no part of its file.
@@ -37,6 +38,8 @@ class PoolEntry:
     ``hf`` (ORG/NAME[@REVISION], found in the hub's local cache) says where it is.
 
     :param format: ``draft`` (draft_file.py) or ``checkpoint`` (a Hugging Face folder).
+    :param kind: ``independent`` or ``feature`` (it borrows the target's embeddings); '' is told
+        by its file, and counted as the latter until that is there.
     :param dtype: how its weights are stored.
     :param num_bytes: bytes of its file or files; ``bytes`` in the YAML.
     :param output_rows: rows of a trimmed output head, whose tokens the file lists (its
@@ -49,6 +52,7 @@ class PoolEntry:
     file: str = ''
     hf: str = ''
     format: str = 'draft'
+    kind: str = ''
     dtype: str = 'bf16'
     num_bytes: int = 0
     output_rows: int = 0
@@ -62,10 +66,11 @@ class PoolEntry:
         if bool(self.file) == bool(self.hf):
             raise ConfigError(f'{where} has file {self.file!r} and hf {self.hf!r}; it needs '
                               'exactly one')
-        for name, known in (('format', FORMATS), ('dtype', tuple(BITS_PER_WEIGHT))):
+        for name, known in (('format', FORMATS), ('kind', KINDS),
+                            ('dtype', tuple(BITS_PER_WEIGHT))):
             if getattr(self, name) not in known:
                 raise ConfigError(f'{where}: {name} is {getattr(self, name)!r}; it must be one '
-                                  f'of {", ".join(known)}')
+                                  f'of {", ".join(filter(None, known))}')
         if self.num_bytes < 0 or self.output_rows < 0:
             raise ConfigError(f'{where}: bytes is {self.num_bytes} and output_rows '
                               f'{self.output_rows}; they must not be negative')
@@ -73,11 +78,22 @@ class PoolEntry:
             raise ConfigError(f'{where}: checksum is {self.checksum!r}; it must be 64 hexadecimal '
                               'digits')
 
-    def expected_slot_bytes(self, form: str) -> int:
+    @property
+    def may_borrow(self) -> bool:
+        """Whether it may need the target's embeddings, as far as its entry tells."""
+        return self.format != 'checkpoint' and self.kind != 'independent'
+
+    def expected_slot_bytes(self, form: str, matrix_dtype: str = '') -> int:
         """Return about what it takes in a slot, from its entry alone; 0 when that says nothing.
 
-        For budgets made before its file is there. ``form`` is the dtype of floats in the slot.
+        For budgets made before its file is there.
+
+        :param form: the dtype of floats in the slot.
+        :param matrix_dtype: that of an independent draft's matrices, ``auto`` as they are stored;
+            '' is ``form``.
         """
+        if matrix_dtype and not self.may_borrow:
+            form = self.dtype if matrix_dtype == 'auto' else matrix_dtype
         return round(self.num_bytes * BITS_PER_WEIGHT[form] / BITS_PER_WEIGHT[self.dtype])
 
 

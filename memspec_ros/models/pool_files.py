@@ -24,7 +24,7 @@ from memspec_ros.models.draft_checkpoint import open_checkpoint_draft
 from memspec_ros.models.draft_content import DraftContent, open_draft_file
 from memspec_ros.models.draft_file import OUTPUT_TOKEN_IDS, read_draft_header
 from memspec_ros.models.draft_storage import FLOAT_DTYPES
-from memspec_ros.models.pool import Pool, PoolEntry, write_pool
+from memspec_ros.models.pool import KINDS, Pool, PoolEntry, write_pool
 from memspec_ros.models.token_comparison import TokenTable, require_same_tokens
 from memspec_ros.models.tokenizer_files import load_tokenizer
 
@@ -155,6 +155,7 @@ def add_draft(pool: Pool, source: Path, *, name: str, domain: str = '', general:
         entry, num_bytes=content.file_bytes,
         domain=domain or (card.domain if card else '') or name,
         dtype=card.storage if card else _stored_dtype(content),
+        kind=content.kind if content.kind in KINDS else '',
         output_rows=content.shapes.get(OUTPUT_TOKEN_IDS, (0,))[0],
         checksum=file_checksum(content.parts[0].path) if single else '')
     kept = tuple(other for other in pool.drafts if other.name != name)

@@ -20,7 +20,9 @@ import torch
 from memspec_ros.errors import LoadError
 from memspec_ros.models.draft_content import DraftContent, FilePart, Piece
 from memspec_ros.models.draft_storage import unpack_int4
+from memspec_ros.models.matrices import DenseMatrix, GroupedMatrix, Matrix
 from memspec_ros.models.safetensors_header import TensorEntry
+from memspec_ros.models.slot_forms import ROW_STEP, FormedMatrix
 
 DIRECT_CHUNK_BYTES = 2**18
 CONVERTED_CHUNK_ELEMENTS = 32_000
@@ -39,10 +41,11 @@ class SlotReader:
 
     def __init__(self, contents: Iterable[DraftContent]) -> None:
         pieces = [piece for content in contents for part in content.parts
-                  for piece in part.pieces if piece.scale is not None]
+                  for piece in part.pieces if len(piece.values.shape) == 2]
         columns = max((piece.columns for piece in pieces), default=0)
-        elements = max(CONVERTED_CHUNK_ELEMENTS, columns)
-        scales = max((_num_elements(piece.scale) for piece in pieces), default=0)
+        elements = max(CONVERTED_CHUNK_ELEMENTS, ROW_STEP * columns)
+        scales = max((_num_elements(piece.scale) for piece in pieces
+                      if piece.scale is not None), default=0)
         self._raw = torch.empty(elements * MAX_ELEMENT_BYTES, dtype=torch.uint8)
         self._unpacked = torch.empty(elements, dtype=torch.uint8)
         self._work = torch.empty(elements)
@@ -56,9 +59,9 @@ class SlotReader:
         return sum(buffer.numel() * buffer.element_size() for buffer in (
             self._raw, self._unpacked, self._work, self._scale, self._zero))
 
-    def read(self, content: DraftContent, into: Mapping[str, torch.Tensor], *,
+    def read(self, content: DraftContent, into: Mapping[str, torch.Tensor | FormedMatrix], *,
              should_cancel: Callable[[], bool], throttle: Callable[[int], None]) -> None:
-        """Read all files of a draft into contiguous tensors.
+        """Read all files of a draft into contiguous tensors, or matrices in a form.
 
         :raises LoadError: a file cannot be read, is truncated, was changed since it was opened,
             or its bytes do not have the checksum.
@@ -72,7 +75,11 @@ class SlotReader:
                     self._read_piece(source, piece, into[piece.fills])
                 source.check_data()
 
-    def _read_piece(self, source: _Source, piece: Piece, into: torch.Tensor) -> None:
+    def _read_piece(self, source: _Source, piece: Piece,
+                    into: torch.Tensor | FormedMatrix) -> None:
+        if isinstance(into, FormedMatrix):
+            self._read_formed(source, piece, into)
+            return
         if into.dim():
             into = into[piece.first_row:piece.first_row + piece.values.shape[0]]
         if piece.scale is not None:
@@ -81,6 +88,32 @@ class SlotReader:
             source.read_direct(piece.values, into)
         else:
             self._read_converted(source, piece.values, into.view(-1))
+
+    def _read_formed(self, source: _Source, piece: Piece, into: FormedMatrix) -> None:
+        rows, stored_columns = piece.values.shape
+        scales = None if piece.scale is None else \
+            self._read_scales(source, piece.scale, self._scale).view(rows, -1)
+        zeros = None if piece.zero is None else \
+            self._read_scales(source, piece.zero, self._zero).view(rows, -1)
+        step = max(ROW_STEP, CONVERTED_CHUNK_ELEMENTS // piece.columns // ROW_STEP * ROW_STEP)
+        for row in range(0, rows, step):
+            part = slice(row, min(row + step, rows))
+            stored = source.read(piece.values, row * stored_columns,
+                                 (part.stop - row) * stored_columns, self._raw)
+            into.write(piece.first_row + row, self._chunk(
+                stored.view(-1, stored_columns), None if scales is None else scales[part],
+                None if zeros is None else zeros[part]))
+
+    def _chunk(self, stored: torch.Tensor, scales: torch.Tensor | None,
+               zeros: torch.Tensor | None) -> Matrix:
+        """Return rows as the file stores them."""
+        if scales is None:
+            return DenseMatrix(data=stored)
+        if zeros is None:
+            return GroupedMatrix(codes=stored, scales=scales, minima=None, num_bits=8)
+        codes = self._unpacked[:2 * stored.numel()].view(stored.shape[0], -1)
+        return GroupedMatrix(codes=unpack_int4(stored, out=codes), scales=scales, num_bits=4,
+                             minima=zeros - 8.0 * scales)
 
     def _read_converted(self, source: _Source, entry: TensorEntry, into: torch.Tensor) -> None:
         step = CONVERTED_CHUNK_ELEMENTS

@@ -15,7 +15,7 @@ from memspec_ros.errors import ConfigError, UnsupportedModelError
 from memspec_ros.models import native_library
 from memspec_ros.models.checkpoint import ModelFile, open_checkpoint
 from memspec_ros.models.checkpoint_forms import weight_bytes
-from memspec_ros.models.decoder_config import DecoderConfig
+from memspec_ros.models.decoder_config import native_serves
 from memspec_ros.models.fast_target import BLOCK_TOKENS
 from memspec_ros.models.hidden_ring import MIN_POSITIONS
 from memspec_ros.models.model_reference import resolve
@@ -56,25 +56,28 @@ class TargetDescription:
         return self.weight_bytes + self.kv_bytes + self.workspace_bytes
 
 
-def describe_target(settings: TargetSettings,
-                    roots: Sequence[Path] = ()) -> TargetDescription:
+def describe_target(settings: TargetSettings, roots: Sequence[Path] = (), *,
+                    elsewhere: bool = False) -> TargetDescription:
     """Describe the target that the settings name; reads headers only.
 
     :param roots: folders that a relative path is looked for in, before the working directory.
+    :param elsewhere: describe it for another machine, which has the device that is asked for.
     :raises ConfigError: no model is named, or ``cuda`` is asked for where there is none.
     :raises ModelError: the file is missing, damaged, or of an architecture that nothing serves.
     """
-    return inspect_target(settings, roots)[0]
+    return inspect_target(settings, roots, elsewhere=elsewhere)[0]
 
 
-def inspect_target(settings: TargetSettings, roots: Sequence[Path] = (),
+def inspect_target(settings: TargetSettings, roots: Sequence[Path] = (), *,
+                   elsewhere: bool = False,
                    ) -> tuple[TargetDescription, ModelFile | None]:
     """Return the description and the opened file, None when transformers is to read it.
 
     Raises as :func:`describe_target`.
     """
     path = resolve(settings.model, roots)
-    device = choose_device(settings.device)
+    asked_for = elsewhere and settings.device == 'cuda'
+    device = 'cuda' if asked_for else choose_device(settings.device)
     if settings.backend != TRANSFORMERS:
         try:
             file = open_checkpoint(path)
@@ -102,7 +105,7 @@ def _describe_fast(settings: TargetSettings, file: ModelFile, device: str) -> Ta
     dtype = settings.dtype
     if dtype == 'auto':
         dtype = 'int4' if file.is_4bit else 'bf16'
-    native = device == 'cpu' and _native_serves(config) and native_library.is_available()
+    native = device == 'cpu' and native_serves(config) and native_library.is_available()
     kv_element, hidden_element = _state_bytes(dtype, native)
     room = -(-settings.context_tokens // BLOCK_TOKENS) * BLOCK_TOKENS
     ring = _ring_positions(settings) * config.hidden_size * hidden_element
@@ -115,13 +118,6 @@ def _describe_fast(settings: TargetSettings, file: ModelFile, device: str) -> Ta
         kv_bytes=room * config.kv_bytes_per_token(kv_element) + ring,
         workspace_bytes=_pass_bytes(settings.prefill_chunk_tokens, config.vocab_size,
                                     config.hidden_size + config.intermediate_size))
-
-
-def _native_serves(config: DecoderConfig) -> bool:
-    """Whether the native decoder has kernels for these sizes (native/src/checks.cpp)."""
-    mixed = config.num_heads // config.num_kv_heads * config.head_dim
-    return (config.hidden_size % 32 == config.intermediate_size % 32 == mixed % 32 == 0
-            and config.head_dim % 16 == 0 and config.head_dim <= 512)
 
 
 def _check_context(settings: TargetSettings, file: ModelFile) -> None:

@@ -84,7 +84,7 @@ class Int4Linear:
         self._input_order = None if matrix.column_order is None else \
             matrix.column_order.to(device)
         self._on_cuda = device.type == 'cuda'
-        self._packed = _pack_cuda(matrix.codes.to(device)) if self._on_cuda else \
+        self._packed = pack_cuda(matrix.codes.to(device)) if self._on_cuda else \
             torch.ops.aten._convert_weight_to_int4pack_for_cpu(matrix.codes.int(), 1)
         minima = torch.zeros_like(matrix.scales) if matrix.minima is None else matrix.minima
         zeros = minima + 8.0 * matrix.scales
@@ -131,7 +131,7 @@ def kernel_group(group: int) -> int:
     return math.gcd(group, MAX_KERNEL_GROUP)
 
 
-def _pack_cuda(codes: torch.Tensor) -> torch.Tensor:
+def pack_cuda(codes: torch.Tensor) -> torch.Tensor:
     """Pack codes [rows, columns] as ``aten::_weight_int4pack_mm`` takes them."""
     pairs = (codes[:, ::2] << 4 | codes[:, 1::2]).contiguous()
     # The kernel walks columns in inner tiles of 16, two, four or eight at a time.

@@ -101,7 +101,8 @@ def _allocate(found: Survey, loaded: LoadedTarget, report: Report) -> DraftSlots
     if found.budget.num_slots:
         report(f'allocating {found.budget.num_slots} slots of '
                f'{found.drafts.slot_bytes / MB:.1f} MB for drafts')
-    embedding = loaded.shared_embedding() if found.budget.num_slots else None
+    borrowed = found.budget.num_slots and found.needs_embedding
+    embedding = loaded.shared_embedding() if borrowed else None
     surroundings = dataclasses.replace(
         found.surroundings, embedding=embedding,
         tokenizer_checksum=loaded.tokenizer.content_checksum())

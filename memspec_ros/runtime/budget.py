@@ -143,7 +143,8 @@ def make_budget(needs: Needs, available: Available, *, cache_capacity: int,
     return Budget(
         items=tuple(BudgetItem(name=name, num_bytes=num_bytes)
                     for name, num_bytes in shares.items() if num_bytes),
-        available_bytes=there, memory='GPU' if on_device else 'MemAvailable',
+        available_bytes=there,
+        memory='stated' if available.stated else 'GPU' if on_device else 'MemAvailable',
         cache_capacity=cache_capacity, num_slots=slots, missing_bytes=max(0, -room),
         largest_capacity=_largest_capacity(needs, room, draft_budget_bytes),
         draft_budget_bytes=draft_budget_bytes)

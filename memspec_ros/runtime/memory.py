@@ -20,10 +20,12 @@ class Available:
     :param host_bytes: MemAvailable, or less where a container may have less.
     :param device_bytes: free memory of the GPU; None without one, and where CPU and GPU share
         one memory (Jetson), because what a GPU calls free leaves the page cache out there.
+    :param stated: they were not measured, but stated for a machine that this is not.
     """
 
     host_bytes: int
     device_bytes: int | None = None
+    stated: bool = False
 
 
 def available(device: str = 'cpu') -> Available:

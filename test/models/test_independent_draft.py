@@ -86,9 +86,9 @@ class CountingDecoder:
     def __getattr__(self, name):
         return getattr(self._decoder, name)
 
-    def forward(self, token_ids, kv_cache, num_logits):
-        self.widths.append(token_ids.shape[1])
-        return self._decoder.forward(token_ids, kv_cache, num_logits)
+    def best_rows(self, token_ids, kv_cache, num_wanted, num_rows):
+        self.widths.append(len(token_ids))
+        return self._decoder.best_rows(token_ids, kv_cache, num_wanted, num_rows)
 
 
 @pytest.mark.parametrize('length', [1, 2, 7, 8, 9, 15, 16, 17, 23, 24, 25, 60])

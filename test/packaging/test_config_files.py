@@ -13,7 +13,7 @@ from memspec_ros.models.pool import load_pool
 
 CONFIG = Path(__file__).resolve().parents[2] / 'config'
 FILES = sorted(CONFIG.glob('*.yaml'))
-JETSONS = ('orin_nano.yaml', 'agx_orin.yaml')
+JETSONS = ('orin_nano.yaml', 'orin_nano_llama2.yaml', 'agx_orin.yaml')
 
 
 def load(name):
@@ -55,6 +55,7 @@ class TestEachFile:
 
 
 @pytest.mark.parametrize(('name', 'cache_capacity'), [('orin_nano.yaml', 2),
+                                                      ('orin_nano_llama2.yaml', 2),
                                                       ('agx_orin.yaml', 4)])
 def test_a_jetson_keeps_some_of_five_drafts_for_its_target(name, cache_capacity):
     settings = load(name)
