@@ -167,11 +167,11 @@ def test_a_killed_trace_ends_in_the_same_bytes(pool_folder, tmp_path, monkeypatc
     monkeypatch.setattr(trace_module, 'PART_GOALS', 5)
     judged = []
 
-    def killed(self, item):
+    def killed(self, item, states):
         judged.append(item.id)
         if len(judged) == 13:
             raise KeyboardInterrupt
-        return whole_goal(self, item)
+        return whole_goal(self, item, states)
 
     whole_goal = PoolTracer._goal
     with monkeypatch.context() as patch:
