@@ -78,13 +78,18 @@ class PredictorBeside:
             assert self._answer is not None
             return self._answer
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
     def close(self, timeout_s: float = 2.0) -> bool:
         """End the thread; tell whether it ended within the limit."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
         self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return not self.is_alive
 
     def _run(self) -> None:
         while (question := self._next_question()) is not None:

@@ -14,6 +14,7 @@ from memspec_ros.decoding.iteration import ModelExecutor
 from memspec_ros.decoding.prefill import Prefill
 from memspec_ros.decoding.text_stream import TextStream
 from memspec_ros.errors import ErrorCode, RequestError, did_you_mean
+from memspec_ros.prediction.beside import PredictorBeside
 from memspec_ros.records import (
     ChatMessage,
     FinishReason,
@@ -187,8 +188,10 @@ class MemSpecRuntime:
             self._residency = self._parts.draft_cache.residency()
 
     def close(self) -> None:
-        """Stop the loader; the memory goes with the object."""
+        """Stop loader and predictor; the memory goes with the object."""
         self._parts.loader.shutdown()
+        if isinstance(self._parts.predictor, PredictorBeside):
+            self._parts.predictor.close()
 
     def _encode(self, request: Request) -> tuple[int, ...]:
         tokenizer = self._parts.tokenizer

@@ -8,6 +8,8 @@ import pytest
 
 from memspec_ros.config import Settings
 from memspec_ros.errors import ErrorCode, RequestError
+from memspec_ros.prediction.beside import PredictorBeside
+from memspec_ros.prediction.predictor import UniformPredictor
 from memspec_ros.records import (
     FinishReason,
     GoalState,
@@ -51,6 +53,7 @@ class Ranked(StaticDraft):
 
 def open_runtime(**changes):
     on_extend = changes.pop('on_extend', None)
+    predictor = changes.pop('predictor', None)
     settings = Settings.from_parameters(
         {'target.prefill_chunk_tokens': 4, 'server.default_max_tokens': 12, **changes})
     target = ScriptedTarget(vocab_size=27, context_tokens=40, on_extend=on_extend)
@@ -65,7 +68,7 @@ def open_runtime(**changes):
     return MemSpecRuntime(Assembly(
         target=target, tokenizer=LetterTokenizer(), drafts={'letters': draft},
         draft_names=('letters',), draft_cache=draft_cache, loader=loader, controller=controller,
-        info=RuntimeInfo()), settings)
+        predictor=predictor, info=RuntimeInfo()), settings)
 
 
 @pytest.fixture
@@ -80,6 +83,13 @@ def generate(runtime, request=None, **options):
     progress = []
     result = runtime.generate(runtime.prepare(request), on_progress=progress.append)
     return result, progress
+
+
+def test_closing_ends_a_predictor_that_runs_beside():
+    predictor = PredictorBeside(UniformPredictor(['letters']))
+    assert predictor.is_alive
+    open_runtime(predictor=predictor).close()
+    assert not predictor.is_alive
 
 
 def refusal_of(runtime, **options):
