@@ -81,7 +81,7 @@ class Runtime(Protocol):
     def apply(self, settings: Settings) -> None:
         """Take over the dynamic parameters at the next scheduling point.
 
-        :raises ConfigError: a value that this runtime cannot take; nothing was changed.
+        :raises ConfigError, BudgetError: a value that it cannot take; nothing was changed.
         """
 
     def limit_capacity(self, capacity: int | None, reason: str) -> None:

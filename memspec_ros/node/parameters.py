@@ -17,7 +17,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from memspec_ros.config import ParameterSpec, Settings, parameter_specs
-from memspec_ros.errors import ConfigError, did_you_mean
+from memspec_ros.errors import ConfigError, MemSpecError, did_you_mean
 
 READ_ONLY_NOTE = 'Read-only: set it in the params file and start the node again.'
 # Parameters of rclpy itself, which a params file may hold as well.
@@ -28,7 +28,7 @@ class NodeParameters:
     """Declares the parameters, and takes changes of them all or none.
 
     :param node: created with the params file's overrides.
-    :param on_change: gets the new settings before they are committed; a ConfigError refuses them.
+    :param on_change: gets the new settings before they are committed; an error refuses them.
     """
 
     def __init__(self, node: Node, *, on_change: Callable[[Settings], None]) -> None:
@@ -106,8 +106,12 @@ class NodeParameters:
         try:
             settings = self.settings.replace(changes)
             self._on_change(settings)
-        except ConfigError as error:
+        except MemSpecError as error:
             return SetParametersResult(successful=False, reason=str(error))
+        except Exception as error:
+            # Whoever asked would wait forever: rclpy sends no answer then.
+            return SetParametersResult(successful=False,
+                                       reason=f'{type(error).__name__}: {error}')
         self.settings = settings
         return SetParametersResult(successful=True)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from memspec_ros.config import Settings
-from memspec_ros.errors import ConfigError, ErrorCode, ModelNotFoundError, RequestError
+from memspec_ros.errors import BudgetError, ErrorCode, ModelNotFoundError, RequestError
 from memspec_ros.records import (
     DraftState,
     DraftStatus,
@@ -224,10 +224,10 @@ class FakeRuntime:
     def apply(self, settings: Settings) -> None:
         """Take over settings.
 
-        :raises ConfigError: more drafts than slots.
+        :raises BudgetError: more drafts than slots.
         """
         if settings.runtime.cache_capacity > len(DRAFTS):
-            raise ConfigError(f'runtime.cache_capacity is {settings.runtime.cache_capacity}; '
+            raise BudgetError(f'runtime.cache_capacity is {settings.runtime.cache_capacity}; '
                               f'there are {len(DRAFTS)} slots')
         self.settings = dataclasses.replace(settings)
 

@@ -5,7 +5,7 @@
 import pytest
 
 from memspec_ros.config import Settings
-from memspec_ros.errors import ConfigError, ErrorCode, ModelNotFoundError, RequestError
+from memspec_ros.errors import BudgetError, ErrorCode, ModelNotFoundError, RequestError
 from memspec_ros.records import DraftState, FinishReason, GoalState, Request
 from memspec_ros.testing.fake_runtime import FakeScript
 
@@ -67,6 +67,6 @@ def test_snapshots_and_settings(runtime):
     assert runtime.count_tokens('a b c') == 3
     runtime.apply(Settings.from_parameters({'runtime.policy': 'mab_sync'}))
     assert runtime.info().policy == 'mab_sync'
-    with pytest.raises(ConfigError, match='cache_capacity is 9; there are 2 slots'):
+    with pytest.raises(BudgetError, match='cache_capacity is 9; there are 2 slots'):
         runtime.apply(Settings.from_parameters({'runtime.cache_capacity': 9}))
     assert runtime.info().policy == 'mab_sync'
