@@ -154,7 +154,10 @@ class DraftLoader(Protocol):
         """Loads that ended since the last call, in that order; never waits."""
 
     def wait(self) -> LoadEvent:
-        """Block until one load ends (the first draft, and the blocking strategies)."""
+        """Block until one load ends (the first draft, and the blocking strategies).
+
+        :raises LoadError: nothing is in flight, or the load stands still.
+        """
 
 
 class Clock(Protocol):

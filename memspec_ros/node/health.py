@@ -16,6 +16,8 @@ QUEUE_WARN_SHARE = 0.8
 # Below this acceptance a draft costs more than it brings, whatever its size.
 LOW_ACCEPTANCE = 0.1
 MEGABYTE = 1_000_000
+# How a draft's reason begins when its load stands still.
+STALLED = 'stalled'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,10 @@ def check_drafts(residency: Residency) -> Check:
     unusable = [draft for draft in residency.drafts if draft.state is DraftState.UNAVAILABLE]
     total = len(residency.drafts)
     reasons = '; '.join(f'{draft.name}: {draft.reason or "unavailable"}' for draft in unusable)
+    stalled = [draft.name for draft in residency.drafts
+               if draft.state is DraftState.LOADING and draft.reason.startswith(STALLED)]
     problems = [f'{len(unusable)} of {total} drafts cannot be used: {reasons}'] * bool(unusable)
+    problems += [f'reading {", ".join(stalled)} has stalled'] * bool(stalled)
     if residency.capacity_reason:
         problems.append(f'K is {residency.cache_capacity}: {residency.capacity_reason}')
     level = Health.OK if not problems else Health.WARN

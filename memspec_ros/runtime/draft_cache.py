@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from memspec_ros.boundaries import Clock, DraftLoader, LoadEvent
+from memspec_ros.errors import LoadError
 from memspec_ros.records import DraftState, DraftStatus, Residency
 from memspec_ros.runtime.cache_counters import CacheCounters
 from memspec_ros.runtime.capacity import Capacity
@@ -28,8 +29,7 @@ class DraftCache:
     :param num_slots: slots that are allocated; K may move between 1 and this.
     :param clock: times the retries of drafts that failed to load.
     :param budget_bytes: bound on the bytes of residents and loads together; 0 is none.
-    :param give_back: told of a slot that is empty and out of use, because K is less than there
-        are slots; its memory may go to others until something is loaded into it.
+    :param give_back: told of a slot that K leaves out of use, until it is loaded into again.
     """
 
     def __init__(self, *, drafts: Sequence[PoolDraft], loader: DraftLoader, num_slots: int,
@@ -42,8 +42,7 @@ class DraftCache:
         self._budget_bytes = budget_bytes
         self._give_back = give_back
         self._failures = LoadFailures(clock)
-        # The last one is taken next, so that while K is small always the same slots are used.
-        self._free_slots = list(reversed(range(num_slots)))
+        self._free_slots = list(reversed(range(num_slots)))  # a stack: the same few are used
         self._unused_slots: set[int] = set()
         self._resident: dict[str, int] = {}
         self._loading: dict[str, int] = {}
@@ -103,7 +102,7 @@ class DraftCache:
     def victims_for(self, draft: str, *, protected: frozenset[str]) -> list[str] | None:
         """Return whom to evict, lowest score first, so that a draft fits; None when it cannot.
 
-        Neither a draft of the working set nor a protected one is ever a victim.
+        No draft of the working set or protected one is among them.
         """
         evictable = self._by_score(name for name in self._resident
                                    if name not in self._working_set and name not in protected)
@@ -156,10 +155,18 @@ class DraftCache:
         """Block until a draft is resident; False when it cannot be had."""
         while not self.is_resident(draft):
             self._prefetch(draft, NONE_PROTECTED)
-            if not self._loading or self._failures.is_out(draft):
+            if not self._loading or self._failures.is_out(draft) or not self._await_load():
                 return False
-            self._take_in(self._loader.wait())
         return True
+
+    def _await_load(self) -> bool:
+        """Wait until a load ends; False when it stands still, and then it keeps its slot."""
+        try:
+            self._take_in(self._loader.wait())
+            return True
+        except LoadError as error:
+            self._reasons.update(dict.fromkeys(self._loading, str(error)))
+            return False
 
     def activate(self, draft: str) -> None:
         """Make a resident draft (or one that needs no slot) the active one."""
@@ -169,9 +176,8 @@ class DraftCache:
     def set_capacity(self, capacity: int) -> None:
         """Change K; what no longer fits is evicted by ascending score, the active draft last.
 
-        Where loads in flight are in the way they are cancelled, and K shrinks as they end.
-
-        :raises BudgetError: more than the slots that are allocated; K stays as it was.
+        Where loads in flight are in the way they are cancelled, and K shrinks as they end. Raises
+        BudgetError as :meth:`check_capacity`; K stays as it was.
         """
         self._allowed.ask(capacity)
         self._settle_capacity()
@@ -185,9 +191,9 @@ class DraftCache:
         """Empty the draft cache; loads in flight are cancelled and awaited."""
         for name in self.loading:
             self._cancel(name)
-        while self._loading:
-            self._take_in(self._loader.wait())
-        for name in list(self._resident):
+        while self._loading and self._await_load():
+            pass
+        for name in tuple(self._resident):
             self._evict(name)
         self._active, self._working_set, self._scores = '', (), {}
 
@@ -195,10 +201,9 @@ class DraftCache:
         return sorted(names, key=lambda name: self._scores.get(name, -math.inf))
 
     def _fits(self, draft: str, victims: Sequence[str]) -> bool:
-        if not self._budget_bytes:
-            return True
         freed = sum(self._drafts[name].num_bytes for name in victims)
-        return self.num_bytes - freed + self._drafts[draft].num_bytes <= self._budget_bytes
+        return not self._budget_bytes or \
+            self.num_bytes - freed + self._drafts[draft].num_bytes <= self._budget_bytes
 
     def _prefetch(self, draft: str, protected: frozenset[str]) -> bool:
         """Start a load if there is, or can be made, room; tell whether it is here or coming."""
@@ -217,8 +222,7 @@ class DraftCache:
 
     def _cancel_abandoned(self, num_missing: int) -> None:
         """Cancel loads that the ranking has dropped and whose slots are wanted."""
-        abandoned = self._by_score(name for name in self.loading
-                                   if name not in self._working_set)
+        abandoned = self._by_score(one for one in self.loading if one not in self._working_set)
         for name in abandoned[:max(0, num_missing - len(self._cancelling))]:
             self._cancel(name)
 
@@ -244,6 +248,7 @@ class DraftCache:
             self._resident[event.draft] = slot
             self._unused.add(event.draft)
             self._failures.forget(event.draft)
+            self._reasons.pop(event.draft, None)
             self._on_load(event.draft, event.seconds)
             self.counters.num_loads += 1
         if self._capacity != self._allowed.allowed:

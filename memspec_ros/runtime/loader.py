@@ -14,6 +14,11 @@ from typing import Protocol
 from memspec_ros.boundaries import LoadEvent
 from memspec_ros.errors import LoadError, ModelError
 
+# A disk that gives nothing for so long has a problem: decoding goes on without the draft.
+STALL_S = 5.0
+STALL_POLL_S = 0.25
+STALLED = 'stalled'
+
 
 class DraftSource(Protocol):
     """Reads one draft into a slot, in chunks; runs on the loader thread."""
@@ -73,6 +78,7 @@ class ThreadLoader:
         self._events: queue.SimpleQueue[LoadEvent] = queue.SimpleQueue()
         self._in_flight: dict[str, _Job] = {}
         self._is_reading = False
+        self._moved_s = time.perf_counter()
         self._thread = threading.Thread(target=self._run, name='draft-loader', daemon=True)
         self._thread.start()
 
@@ -112,11 +118,18 @@ class ThreadLoader:
     def wait(self) -> LoadEvent:
         """Block until one load ends.
 
-        :raises LoadError: nothing is in flight, so nothing would ever end.
+        :raises LoadError: nothing is in flight, so nothing would ever end; or nothing was read
+            for ``STALL_S``, so nobody knows when it will.
         """
         if not self._in_flight:
             raise LoadError('no load is in flight to wait for')
-        return self._settle(self._events.get())
+        while True:
+            try:
+                return self._settle(self._events.get(timeout=STALL_POLL_S))
+            except queue.Empty:
+                still_s = time.perf_counter() - self._moved_s
+                if still_s > STALL_S:
+                    raise LoadError(f'{STALLED}: nothing was read for {still_s:.0f} s') from None
 
     def shutdown(self, timeout_s: float = 2.0) -> bool:
         """Cancel all loads and join the thread; tell whether it ended within the limit."""
@@ -132,6 +145,7 @@ class ThreadLoader:
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
+            self._moved_s = time.perf_counter()
             self._is_reading = True
             event = self._load(job)
             self._is_reading = False
@@ -152,8 +166,11 @@ class ThreadLoader:
                          out_of_memory=out_of_memory and not cancelled)
 
     def _throttle(self, job: _Job, num_bytes: int) -> None:
-        delay_s = self._cap.delay_s(num_bytes, time.perf_counter())
+        self._moved_s = now_s = time.perf_counter()
+        delay_s = self._cap.delay_s(num_bytes, now_s)
         if delay_s > 0:
+            # The cap is no stall, however low it is.
+            self._moved_s = now_s + delay_s
             job.cancelled.wait(delay_s)
 
 

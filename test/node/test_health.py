@@ -7,6 +7,7 @@ import pytest
 from memspec_ros.config import MachineSettings
 from memspec_ros.node import health
 from memspec_ros.records import DraftState, DraftStatus, Health, Residency, Throughput
+from memspec_ros.runtime import loader
 from memspec_ros.runtime.memory_watch import MemoryState
 
 
@@ -73,6 +74,13 @@ def test_a_smaller_capacity_is_told_with_its_reason():
     check = health.check_drafts(found)
     assert (check.level, check.message) == (Health.WARN, 'K is 1: memory pressure: 90 MB')
     assert check.values['cache_capacity'] == 1
+
+
+def test_a_load_that_stands_still_is_told():
+    draft = DraftStatus(name='code', domain='', state=DraftState.LOADING, num_bytes=1,
+                        reason=f'{loader.STALLED}: nothing was read for 6 s')
+    check = health.check_drafts(Residency(drafts=(draft,), cache_capacity=1))
+    assert (check.level, check.message) == (Health.WARN, 'reading code has stalled')
 
 
 @pytest.mark.parametrize(('celsius', 'level'), [

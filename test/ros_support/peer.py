@@ -110,12 +110,12 @@ class Peer:
         while (state := self.state()) != label:
             assert time.monotonic() < deadline_s, f'the state is {state}, not {label}'
 
-    def change_state(self, name):
+    def change_state(self, name, limit_s=LIMIT_S):
         """Ask for a transition, once, when the node is sure to answer."""
         service = self.service(ChangeState, 'change_state')
         self.state()
         request = ChangeState.Request(transition=Transition(id=TRANSITIONS[name]))
-        return self.future(lambda: service.call_async(request)).success
+        return self.future(lambda: service.call_async(request), limit_s).success
 
     def set_parameters(self, **values):
         """Set parameters as one set; dots in names are written as double underscores."""

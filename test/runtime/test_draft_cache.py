@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from memspec_ros.errors import BudgetError
+from memspec_ros.errors import BudgetError, LoadError
 from memspec_ros.records import DraftState
 from memspec_ros.replay.virtual_clock import VirtualClock
 from memspec_ros.runtime.draft_cache import DraftCache
@@ -440,3 +440,29 @@ def test_a_load_in_flight_is_given_back_when_it_has_ended():
     assert cache.capacity == 1
     assert cache.resident == {'code'}
     assert len(given_back) == 1
+
+
+class StandingLoader(ManualLoader):
+    """Loads that stand still while told so."""
+
+    stands_still = True
+
+    def wait(self):
+        if self.stands_still:
+            raise LoadError('stalled: nothing was read for 6 s')
+        return super().wait()
+
+
+def test_a_load_that_stands_still_is_not_waited_for_and_keeps_its_slot():
+    loader = StandingLoader(cancels_at_once=False)
+    cache = DraftCache(drafts=[PoolDraft(name=name) for name in NAMES], loader=loader,
+                       num_slots=1, clock=VirtualClock())
+    assert not cache.wait_for('code')
+    code = next(draft for draft in cache.residency().drafts if draft.name == 'code')
+    assert (code.state, code.reason) == (DraftState.LOADING, 'stalled: nothing was read for 6 s')
+    assert not cache.wait_for('math')
+    cache.reset()
+    assert cache.num_occupied == 1
+    loader.stands_still = False
+    assert cache.wait_for('math')
+    assert cache.resident == {'math'}

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from memspec_ros.errors import LoadError
+from memspec_ros.runtime import loader as loader_module
 from memspec_ros.runtime.loader import BandwidthCap, ThreadLoader, is_out_of_memory
 
 LIMIT_S = 10.0
@@ -174,3 +175,34 @@ def test_out_of_memory_is_told_from_other_errors():
                                          'memory: you tried to allocate 9 bytes'))
     assert not is_out_of_memory(RuntimeError('shape mismatch'))
     assert not is_out_of_memory(ValueError('out of memory'))
+
+
+def test_a_load_that_stands_still_is_told_and_goes_on(monkeypatch):
+    monkeypatch.setattr(loader_module, 'STALL_S', 0.0)
+    monkeypatch.setattr(loader_module, 'STALL_POLL_S', 0.001)
+    source = GatedSource()
+    loader = ThreadLoader({'code': source})
+    loader.start('code', 0)
+    assert source.started.wait(LIMIT_S)
+    for _ in range(2):
+        with pytest.raises(LoadError, match='stalled: nothing was read for 0 s'):
+            loader.wait()
+    source.gate.set()
+    monkeypatch.setattr(loader_module, 'STALL_S', LIMIT_S)
+    assert loader.wait().draft == 'code'
+    assert loader.shutdown()
+
+
+def test_a_bandwidth_cap_is_no_stall(monkeypatch):
+    monkeypatch.setattr(loader_module, 'STALL_S', 0.05)
+    monkeypatch.setattr(loader_module, 'STALL_POLL_S', 0.001)
+
+    def slow(_slot, *, should_cancel, throttle):
+        assert not should_cancel()
+        throttle(3)
+
+    # One chunk takes six times as long as what would be a stall.
+    loader = ThreadLoader({'code': slow}, load_bandwidth_mb_s=10e-6)
+    loader.start('code', 0)
+    assert loader.wait().error == ''
+    assert loader.shutdown()
