@@ -239,3 +239,20 @@ def test_priority_before_arrival(send):
     _, second = low.result()
     assert first.queue_s < second.queue_s
     assert second.total_s > first.total_s
+
+
+def test_a_goal_of_higher_priority_interrupts_and_the_other_goes_on(send, served):
+    assert served.set_parameters(server__preemption=True).successful
+    low = send(prompt='low', max_tokens=600)
+    low.wait_for(GoalState.DECODE, tokens=10)
+    high = send(prompt='high', max_tokens=4, priority=1)
+    assert low.wait_for(GoalState.QUEUED, tokens=10).queue_position == 1
+    assert high.result()[1].text == 'w0 w1 w2 w3 '
+    status, result = low.result()
+    assert status == GoalStatus.STATUS_SUCCEEDED
+    assert result.text == ''.join(f'w{number} ' for number in range(600))
+    assert low.deltas(result.text) == result.text
+    assert [feedback.seq for feedback in low.feedback] == list(range(len(low.feedback)))
+    assert ', interrupted 1 times' in served.process.wait_for(
+        f'goal {bytes(low.handle.goal_id.uuid).hex()} (number')
+    assert served.set_parameters(server__preemption=False).successful

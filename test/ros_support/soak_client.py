@@ -12,11 +12,13 @@ import sys
 import threading
 
 from memspec_ros.client import connect
+from memspec_ros.errors import ErrorCode
 from memspec_ros.records import ChatMessage, GoalState, Request, SamplingOptions
 
 MOMENTS = (None, None, None, 'at once', GoalState.QUEUED, GoalState.PREFILL, GoalState.DECODE)
 MAX_IN_FLIGHT = 4
 LIMIT_S = 300
+BACK_OFF_S = 5.0
 WORDS = ('robot', 'arm', 'cup', 'door', 'red', 'table', 'lift', 'turn', 'move', 'to', 'the', 'and')
 
 
@@ -61,10 +63,14 @@ class Goal:
             self._sent.wait()
             self.generation.cancel()
 
-    def _on_done(self, _generation):
+    def _on_done(self, generation):
         self.num_ends += 1
-        self._room.release()
         self.ended.set()
+        if generation.result(0).error_code is ErrorCode.NOT_ACTIVE:
+            # A robot asks again later; at once, all goals would be spent on refusals.
+            threading.Timer(BACK_OFF_S, self._room.release).start()
+        else:
+            self._room.release()
 
     def report(self):
         """Wait for the end and return what the client saw of it."""
