@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch.nn import functional
@@ -18,6 +19,29 @@ from torch.nn import functional
 from memspec_ros.models.decoder_config import DecoderConfig
 from memspec_ros.models.kv_cache import KVCache
 from memspec_ros.models.weights import ACTIVATION_DTYPES, DecoderWeights, LayerWeights
+
+
+class _Entries(Protocol):
+    """Where a pass leaves its keys and values, and what it attends over."""
+
+    def write(self, layer: int, keys: torch.Tensor, values: torch.Tensor,
+              positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Store one layer's entries; see :meth:`KVCache.write`."""
+
+
+class _WholeEntries:
+    """A KV cache of one row that is written at positions and returned whole."""
+
+    def __init__(self, kv_cache: KVCache) -> None:
+        self._kv_cache = kv_cache
+
+    def write(self, layer: int, keys: torch.Tensor, values: torch.Tensor,
+              positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Store one layer's entries."""
+        all_keys, all_values = self._kv_cache.keys[layer], self._kv_cache.values[layer]
+        all_keys.index_copy_(2, positions[0], keys.transpose(1, 2))
+        all_values.index_copy_(2, positions[0], values.transpose(1, 2))
+        return all_keys, all_values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +52,7 @@ class _Pass:
     [1 or batch, 1, 1 or group * width, live] or None when every token sees all entries.
     """
 
-    kv_cache: KVCache
+    kv_cache: _Entries
     positions: torch.Tensor
     cosines: torch.Tensor
     sines: torch.Tensor
@@ -72,14 +96,35 @@ class Decoder:
         """
         width = token_ids.shape[1]
         kv_cache.check_room(width)
-        shared = self._begin(kv_cache, width)
+        hidden = self._layers(token_ids, self._begin(kv_cache, width))
+        kv_cache.advance(width)
+        return self.logits(hidden[:, width - num_logits:]), hidden
+
+    def forward_at(self, token_ids: torch.Tensor, positions: torch.Tensor,
+                   kv_cache: KVCache) -> tuple[torch.Tensor, torch.Tensor]:
+        """Run tokens at given positions, over the whole KV cache under a mask.
+
+        No shape and no value of the host depends on the cursor, which is left alone: so the
+        pass can be captured once and replayed at other positions.
+
+        :param token_ids: [1, width] integers; ``positions`` likewise.
+        :returns: logits [1, width, vocab_size] and hidden states [1, width, hidden].
+        """
+        entries = torch.arange(kv_cache.context_tokens, device=self.device)
+        group = self.config.num_heads // self.config.num_kv_heads
+        mask = (entries <= positions[..., None])[:, None].repeat(1, 1, group, 1)
+        hidden = self._layers(token_ids, _Pass(
+            kv_cache=_WholeEntries(kv_cache), positions=positions, mask=mask,
+            cosines=self._cosines[positions][:, :, None],
+            sines=self._sines[positions][:, :, None]))
+        return self.logits(hidden), hidden
+
+    def _layers(self, token_ids: torch.Tensor, shared: _Pass) -> torch.Tensor:
         states = self.embed(token_ids).to(self.dtype)
         for index, layer in enumerate(self.weights.layers):
             states = self._attend(index, layer, states, shared)
             states = self._mlp(layer, states)
-        kv_cache.advance(width)
-        hidden = self._norm(states, self.weights.final_norm)
-        return self.logits(hidden[:, width - num_logits:]), hidden
+        return self._norm(states, self.weights.final_norm)
 
     def best_rows(self, token_ids: Sequence[int], kv_cache: KVCache, num_wanted: int,
                   num_rows: int) -> list[int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memspec_ros.errors import MemSpecError, ModelFormatError
+from memspec_ros.models.copy_stream import PINNED_BYTES, copies_to
 from memspec_ros.models.draft_content import ALIGNMENT_BYTES, DraftContent, SlotLayout
 from memspec_ros.models.draft_kinds import DraftKind, Surroundings
 from memspec_ros.models.feature_kind import FeatureKind
@@ -102,8 +103,11 @@ class DraftSet:
     @property
     def staging_bytes(self) -> int:
         """Bytes of the buffers through which drafts are read."""
-        return self.make_reader().num_bytes if self._openers else 0
+        if not self._openers:
+            return 0
+        pinned = 2 * PINNED_BYTES if self._surroundings.device == 'cuda' else 0
+        return pinned + SlotReader(self.contents.values()).num_bytes
 
     def make_reader(self) -> SlotReader:
         """Return a reader with buffers large enough for each of these drafts."""
-        return SlotReader(self.contents.values())
+        return SlotReader(self.contents.values(), copies_to(self._surroundings.device))

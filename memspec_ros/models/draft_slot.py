@@ -103,8 +103,10 @@ class DraftSlot:
         self._take_again()
         places = self._destinations(layout)
         try:
-            self._reader.read(content, places, should_cancel=should_cancel, throttle=throttle)
-            complete()
+            with self._reader.beside_passes():
+                self._reader.read(content, places, should_cancel=should_cancel,
+                                  throttle=throttle)
+                complete()
         except ReadCancelledError:
             return False
         except (LoadError, ModelFormatError) as error:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 import torch
 
 from memspec_ros.boundaries import Draft
+from memspec_ros.models.decoder import Decoder
 from memspec_ros.models.decoder_config import DecoderConfig
 from memspec_ros.models.draft_content import DraftContent, SlotLayout, slot_layout
 from memspec_ros.models.draft_file import OUTPUT_TOKEN_IDS
@@ -29,6 +30,7 @@ from memspec_ros.models.independent_native import (
 )
 from memspec_ros.models.independent_quantised import quantised_decoder
 from memspec_ros.models.kv_cache import KVCache
+from memspec_ros.models.pass_graphs import GraphedDraftDecoder, shared_graph_maker
 from memspec_ros.models.slot_forms import FormedMatrix, NativeForm
 
 
@@ -84,9 +86,13 @@ class IndependentKind:
         dtype, device = FLOAT_DTYPES[surroundings.form], surroundings.device
         one, other = (KVCache(config, context_tokens=context, dtype=dtype, device=device,
                               memory=part) for part in halves)
-        return IndependentDraft(content.name, _decoder(config, layout, views, surroundings),
-                                kv_caches=(one, other), context_tokens=context,
-                                output_token_ids=output_token_ids)
+        decoder: DraftDecoder = _decoder(config, layout, views, surroundings)
+        if isinstance(decoder, Decoder) and device == 'cuda':
+            num_rows = surroundings.vocab_size if output_token_ids is None else None
+            decoder = GraphedDraftDecoder(decoder, (one, other), num_rows=num_rows,
+                                          maker=shared_graph_maker())
+        return IndependentDraft(content.name, decoder, kv_caches=(one, other),
+                                context_tokens=context, output_token_ids=output_token_ids)
 
 
 def _runs_native(layout: SlotLayout) -> bool:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import torch
 
 from memspec_ros.errors import LoadError
+from memspec_ros.models.copy_stream import PINNED_BYTES, Copies, StagedCopies
 from memspec_ros.models.draft_content import DraftContent, FilePart, Piece
 from memspec_ros.models.draft_storage import unpack_int4
 from memspec_ros.models.matrices import DenseMatrix, GroupedMatrix, Matrix
@@ -37,9 +38,11 @@ class SlotReader:
     """Staging buffers, and the reading through them.
 
     :param contents: every draft that may be read; the buffers are sized for the largest.
+    :param copies: how bytes get to the slots' device; None where that is the host.
     """
 
-    def __init__(self, contents: Iterable[DraftContent]) -> None:
+    def __init__(self, contents: Iterable[DraftContent], copies: Copies | None = None) -> None:
+        self._staged = None if copies is None else StagedCopies(copies)
         pieces = [piece for content in contents for part in content.parts
                   for piece in part.pieces if len(piece.values.shape) == 2]
         columns = max((piece.columns for piece in pieces), default=0)
@@ -56,8 +59,21 @@ class SlotReader:
     @property
     def num_bytes(self) -> int:
         """Bytes that the buffers take."""
-        return sum(buffer.numel() * buffer.element_size() for buffer in (
+        staged = 0 if self._staged is None else self._staged.num_bytes
+        return staged + sum(buffer.numel() * buffer.element_size() for buffer in (
             self._raw, self._unpacked, self._work, self._scale, self._zero))
+
+    @contextlib.contextmanager
+    def beside_passes(self) -> Iterator[None]:
+        """Let what is read and derived inside run beside the passes; done when it ends."""
+        if self._staged is None:
+            yield
+            return
+        with self._staged.copies.copying():
+            try:
+                yield
+            finally:
+                self._staged.finish()
 
     def read(self, content: DraftContent, into: Mapping[str, torch.Tensor | FormedMatrix], *,
              should_cancel: Callable[[], bool], throttle: Callable[[int], None]) -> None:
@@ -84,7 +100,9 @@ class SlotReader:
             into = into[piece.first_row:piece.first_row + piece.values.shape[0]]
         if piece.scale is not None:
             self._read_quantised(source, piece, into)
-        elif piece.values.dtype is into.dtype and into.device.type == 'cpu':
+        elif piece.values.dtype is into.dtype and self._staged is not None:
+            self._read_staged(source, piece.values, into.view(-1), self._staged)
+        elif piece.values.dtype is into.dtype:
             source.read_direct(piece.values, into)
         else:
             self._read_converted(source, piece.values, into.view(-1))
@@ -114,6 +132,15 @@ class SlotReader:
         codes = self._unpacked[:2 * stored.numel()].view(stored.shape[0], -1)
         return GroupedMatrix(codes=unpack_int4(stored, out=codes), scales=scales, num_bits=4,
                              minima=zeros - 8.0 * scales)
+
+    @staticmethod
+    def _read_staged(source: _Source, entry: TensorEntry, into: torch.Tensor,
+                     staged: StagedCopies) -> None:
+        """Read a tensor through pinned memory, one chunk on its way while the next is read."""
+        step = PINNED_BYTES // entry.dtype.itemsize
+        for first in range(0, into.numel(), step):
+            chunk = into[first:first + step]
+            staged.send(chunk, source.read(entry, first, chunk.numel(), staged.next_buffer()))
 
     def _read_converted(self, source: _Source, entry: TensorEntry, into: torch.Tensor) -> None:
         step = CONVERTED_CHUNK_ELEMENTS

@@ -22,6 +22,7 @@ from memspec_ros.models.fast_target import BLOCK_TOKENS, FastTarget
 from memspec_ros.models.model_reference import resolve
 from memspec_ros.models.native_decoder import NativeDecoder, NativeWeights, shared_pool
 from memspec_ros.models.native_matrix import PackedMatrix
+from memspec_ros.models.pass_graphs import CudaGraphMaker, GraphedRow
 from memspec_ros.models.row_decoders import NativeRow, RowDecoder, TorchRow
 from memspec_ros.models.safetensors_folder import fingerprint
 from memspec_ros.models.target_description import (
@@ -140,6 +141,9 @@ def _torch_row(settings: TargetSettings, file: ModelFile,
                found: TargetDescription) -> tuple[RowDecoder, int]:
     weights = load_weights(file, dtype=found.dtype, device=torch.device(found.device))
     decoder = Decoder(file.config, weights, context_tokens=_room(settings))
+    if found.device == 'cuda':
+        row = GraphedRow(decoder, context_tokens=_room(settings), maker=CudaGraphMaker())
+        return row, weights.num_bytes
     return TorchRow(decoder, context_tokens=_room(settings)), weights.num_bytes
 
 

@@ -89,7 +89,7 @@ def test_drafts_that_are_not_there_yet_count_as_their_entries_say(tmp_path, caps
     report = json.loads(out)
     assert (code, report['verdict']) == (1, 'files missing')
     assert report['items']['2 x draft slot'] / MB == pytest.approx(2 * 311, rel=0.03)
-    assert report['items']['shared by drafts'] < MB  # none of them borrows the target's table
+    assert report['items']['shared by drafts'] < 10 * MB  # none of them borrows the target's table
 
 
 @pytest.mark.parametrize(('text', 'num_bytes'), [

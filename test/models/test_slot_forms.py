@@ -18,6 +18,7 @@ from memspec_ros.models.draft_set import DraftSet
 from memspec_ros.models.draft_slots import DraftSlots
 from memspec_ros.models.independent_decoder import independent_decoder, independent_shapes
 from memspec_ros.models.independent_draft import IndependentDraft
+from memspec_ros.models.matrices import DenseMatrix
 from memspec_ros.models.slot_forms import FormedMatrix, Int4Tiles, Int8Rows, NativeForm
 from memspec_ros.testing.model_files import write_folder
 from memspec_ros.testing.random_checkpoint import RandomCheckpoint, tiny_config
@@ -206,10 +207,20 @@ def test_forms_on_cuda(tmp_path):
     assert forms['int4']['layers.0.qkv'].num_bytes((256, 128)) == 256 * 128 * 5 // 8
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device')
+@pytest.mark.parametrize('dtype', ['bf16', 'int8', 'int4'])
+def test_on_cuda_a_draft_proposes_about_the_same(tmp_path, dtype):
+    config = make_config(tied_head=False)
+    path = write_draft(tmp_path / 'd', config, 'fp32')
+    _, draft = loaded(open_draft_file(path, name='d'), device='cuda', form='bf16',
+                      matrix_dtype=dtype)
+    agreed = agreement(draft, reference(config, read_draft_weights(path)[1]))
+    assert agreed > {'bf16': 0.8, 'int8': 0.8, 'int4': 0.5}[dtype]
+
+
 def test_8_bit_rows_round_trip():
     form, values = Int8Rows(), torch.randn(40, 64)
     memory = torch.empty(form.num_bytes((40, 64)), dtype=torch.uint8)
-    from memspec_ros.models.matrices import DenseMatrix
     matrix = FormedMatrix(form=form, shape=(40, 64), memory=memory)
     matrix.write(0, DenseMatrix(data=values[:32]))
     matrix.write(32, DenseMatrix(data=values[32:]))
