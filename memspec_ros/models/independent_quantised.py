@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 import torch
@@ -20,6 +21,8 @@ from memspec_ros.models.weights import (
     LayerWeights,
     Linear,
 )
+
+CODES_AT_ONCE = 4096  # rows
 
 Parts = Mapping[str, torch.Tensor | FormedMatrix]
 
@@ -39,12 +42,7 @@ class Int8Linear:
     def __call__(self, states: torch.Tensor) -> torch.Tensor:
         """Apply the projection, in the states' dtype."""
         rows = states.reshape(-1, states.shape[-1])
-        scales = self._scales.to(states.dtype)
-        output: torch.Tensor
-        if states.dtype is torch.bfloat16:
-            output = torch.ops.aten._weight_int8pack_mm(rows, self._codes, scales)
-        else:
-            output = functional.linear(rows, self._codes.to(states.dtype)) * scales
+        output = int8_product(rows, self._codes, self._scales.to(states.dtype))
         if self._bias is not None:
             output = output + self._bias
         return output.view(*states.shape[:-1], output.shape[-1])
@@ -58,6 +56,32 @@ class Int8Linear:
     def num_bytes(self) -> int:
         """Bytes that the weights take."""
         return self._codes.numel() + 4 * self._scales.numel()
+
+
+def int8_product(rows: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """Return ``(rows @ codes^T) * scales``, in the dtype of ``rows``.
+
+    By PyTorch's kernel where there is one, for bfloat16; else some rows of codes at a time, so
+    that a large table does not take its size in floats.
+    """
+    if rows.dtype is torch.bfloat16 and has_int8_kernel(rows.device.type):
+        output: torch.Tensor = torch.ops.aten._weight_int8pack_mm(rows, codes, scales)
+        return output
+    return torch.cat([functional.linear(rows, part.to(rows.dtype))
+                      for part in torch.split(codes, CODES_AT_ONCE)], dim=-1) * scales
+
+
+@functools.cache
+def has_int8_kernel(device: str) -> bool:
+    """Whether this PyTorch multiplies 8-bit rows on a device; that for CUDA is of version 2.9."""
+    try:
+        torch.ops.aten._weight_int8pack_mm(
+            torch.zeros(1, 32, dtype=torch.bfloat16, device=device),
+            torch.zeros(16, 32, dtype=torch.int8, device=device),
+            torch.zeros(16, dtype=torch.bfloat16, device=device))
+    except (NotImplementedError, RuntimeError):
+        return False
+    return True
 
 
 class Int4TilesLinear:

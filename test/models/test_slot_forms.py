@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from memspec_ros.models import independent_forms, native_library
+from memspec_ros.models import independent_forms, independent_quantised, native_library
 from memspec_ros.models.decoder_config import DecoderConfig
 from memspec_ros.models.draft_checkpoint import open_checkpoint_draft
 from memspec_ros.models.draft_content import open_draft_file
@@ -191,6 +191,19 @@ def test_8_bit_rows_on_pytorchs_kernels(tmp_path, monkeypatch, form, tied_head):
     _, draft = loaded(open_draft_file(path, name='d'), form=form)
     agreed = agreement(draft, reference(config, read_draft_weights(path)[1]))
     assert agreed > (0.99 if form == 'fp32' else 0.8)
+
+
+@pytest.mark.parametrize('has_kernel', [True, False])
+def test_a_product_with_8_bit_rows(monkeypatch, has_kernel):
+    monkeypatch.setattr(independent_quantised, 'has_int8_kernel', lambda _: has_kernel)
+    monkeypatch.setattr(independent_quantised, 'CODES_AT_ONCE', 16)
+    codes = torch.randint(-127, 128, (40, 64), dtype=torch.int8)
+    scales, states = torch.rand(40) * 0.01, torch.randn(3, 64)
+    expected = states @ (codes * scales[:, None]).t()
+    largest = float(expected.abs().max())
+    for dtype, tolerance in ((torch.float32, 1e-4), (torch.bfloat16, 0.05)):
+        found = independent_quantised.int8_product(states.to(dtype), codes, scales.to(dtype))
+        assert torch.allclose(found.float(), expected, atol=tolerance * largest)
 
 
 def test_forms_on_cuda(tmp_path):
