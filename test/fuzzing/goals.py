@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goals as a client could send them: valid ones, and fields as wrong as their types let be."""
 
+import copy
+
 from builtin_interfaces.msg import Duration
 from hypothesis import strategies as st
 
@@ -43,3 +45,61 @@ ALMOST = st.builds(Generate.Goal, prompt=STRINGS, raw_prompt=st.booleans(),
                    sampling=GOOD_SAMPLING, **LIMITS)
 CHATS = st.builds(Generate.Goal, messages=GOOD_MESSAGES, sampling=GOOD_SAMPLING)
 GOALS = st.one_of(WRONG, ALMOST, ALMOST, CHATS)
+
+# What the fields of a goal are changed to, beyond what Hypothesis drew for the goal itself.
+NUMBERS = (0, 1, -1, 2, 15, 16, 100, 1024, 1025, 2**31 - 1, -2**31)
+REALS = (0.0, -0.0, 1.0, 0.5, 1e-300, 1e300, -1.0, 100.0, 100.1, float('nan'), float('inf'),
+         float('-inf'))
+WORDS = ('', ' ', 'a', '\n', '<|end|>', '<|user|>', 'code', 'codes', 'ngram', 'system', 'tool',
+         'robot ' * 400, '\U0001f916', '\u202e', 'e\u0301', '{{ m }}', '{"type": "object"}')
+MAX_WRONG = 2
+
+
+def mutant(goal, choose):
+    """Return a copy of a goal with one to three fields changed; ``choose`` is random.Random."""
+    changed = copy.deepcopy(goal)
+    for _ in range(choose.randint(1, MAX_WRONG)):
+        choose.choice(MUTATIONS)(changed, choose)
+    return changed
+
+
+def _number(goal, choose):
+    setattr(goal, choose.choice(('max_tokens', 'priority', 'draft_length')),
+            choose.choice(NUMBERS))
+
+
+def _real(goal, choose):
+    setattr(goal.sampling, choose.choice(('temperature', 'top_p', 'min_p', 'repetition_penalty')),
+            choose.choice(REALS))
+
+
+def _text(goal, choose):
+    name = choose.choice(('prompt', 'prompt', 'draft_hint', 'response_schema'))
+    old, word = getattr(goal, name), choose.choice(WORDS)
+    at = choose.randint(0, len(old))
+    setattr(goal, name, choose.choice((word, old[:at] + word + old[at:], old[at:], '')))
+
+
+def _stop(goal, choose):
+    goal.stop = [choose.choice(WORDS) for _ in range(choose.randint(0, 5))]
+
+
+def _turns(goal, choose):
+    goal.messages = [msg.ChatMessage(role=choose.choice((*WORDS, 'user', 'user', 'assistant')),
+                                     content=choose.choice(WORDS))
+                     for _ in range(choose.randint(0, 4))]
+
+
+def _switches(goal, choose):
+    goal.raw_prompt = choose.random() < 0.5
+    goal.sampling.use_seed = choose.random() < 0.5
+    goal.sampling.seed = choose.choice((0, 1, 2**63, 2**64 - 1))
+    goal.sampling.top_k = choose.choice(NUMBERS)
+
+
+def _timeout(goal, choose):
+    goal.timeout = Duration(sec=choose.choice(NUMBERS),
+                            nanosec=choose.choice((0, 999_999_999, 2**32 - 1)))
+
+
+MUTATIONS = (_number, _real, _text, _text, _stop, _turns, _switches, _timeout)

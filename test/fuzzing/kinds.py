@@ -4,11 +4,12 @@
 
 import dataclasses
 import itertools
+import random
 import tempfile
 from pathlib import Path
 
 import yaml
-from goals import GOALS
+from goals import GOALS, mutant
 from guard import Guard, run_cases
 from mutation import mutations
 from parameters import SETS, params_files
@@ -28,6 +29,8 @@ from memspec_ros.runtime.runtime import MemSpecRuntime
 # One case in so many goes beyond the checks: a goal is generated, a target is loaded.
 DEEP = 20
 MAX_TOKENS = 3
+# Mutants of each goal that Hypothesis draws.
+NUM_MUTANTS = 19
 HIDDEN = 32
 
 
@@ -35,18 +38,24 @@ def fuzz_goals(num_cases, seed):
     """Goals through the node's own check and the runtime's, in this process."""
     from memspec_ros.node.conversions import request_from_goal, result_to_message
     guard, counter = Guard(limit_memory=False), itertools.count()
+    choose = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         runtime = MemSpecRuntime.open(Settings.from_parameters(write_tiny_model(Path(folder))))
 
-        def run(goal):
+        def meet(goal):
             with guard.case(lambda: repr(goal)):
                 prepared = runtime.prepare(request_from_goal(goal))
                 if next(counter) % DEEP == 0:
                     few = min(MAX_TOKENS, prepared.max_tokens)
                     result_to_message(runtime.generate(
                         dataclasses.replace(prepared, max_tokens=few)))
+
+        def run(goal):
+            meet(goal)
+            for _ in range(min(NUM_MUTANTS, num_cases - guard.cases)):
+                meet(mutant(goal, choose))
         with guard.watching():
-            run_cases(GOALS, num_cases, run, seed)
+            run_cases(GOALS, -(-num_cases // (NUM_MUTANTS + 1)), run, seed)
         runtime.close()
     return guard
 
