@@ -27,16 +27,21 @@ class Launched:
         self.exit_codes = []
         self._changed = threading.Condition()
 
-    def description(self):
-        """What a launch_pytest fixture returns."""
+    def description(self, *beside):
+        """What a launch_pytest fixture returns; other launch files may be started beside it."""
+        return LaunchDescription([*self._actions(), *(one.include() for one in beside),
+                                  ReadyToTest()])
+
+    def include(self):
+        """The launch file with its arguments."""
+        return IncludeLaunchDescription(str(self.file), launch_arguments=self.arguments.items())
+
+    def _actions(self):
         handlers = (OnProcessIO(on_stdout=self._read, on_stderr=self._read),
                     OnProcessStart(on_start=self._keep(self.pids, lambda event: event.pid)),
                     OnProcessExit(on_exit=self._keep(self.exit_codes,
                                                      lambda event: event.returncode)))
-        return LaunchDescription([
-            *map(RegisterEventHandler, handlers),
-            IncludeLaunchDescription(str(self.file), launch_arguments=self.arguments.items()),
-            ReadyToTest()])
+        return [*map(RegisterEventHandler, handlers), self.include()]
 
     def _read(self, event):
         with self._changed:
@@ -57,6 +62,10 @@ class Launched:
     def wait_for(self, text):
         """Wait until a line has ``text``."""
         self._wait(lambda: text in self.output, f'no {text!r}')
+
+    def wait_for_count(self, text, number):
+        """Wait until so many times ``text`` was written."""
+        self._wait(lambda: self.output.count(text) >= number, f'not {number} times {text!r}')
 
     def wait_for_pids(self, number):
         """Wait until so many processes have been started, and return their ids."""
