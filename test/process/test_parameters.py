@@ -107,14 +107,16 @@ def test_bad_values_in_a_params_file_fail_configure_and_are_all_named(start_node
     path = tmp_path / 'params.yaml'
     path.write_text(yaml.safe_dump({'/**': {'ros__parameters': {
         'runtime': {'cache_capacty': 3, 'draft_length': 99}, 'target': {'context_tokens': '2k'},
-        'server': {'log_prompts': 1}, 'camera': {'frame': 'optical'}}}}), encoding='utf-8')
+        'server': {'log_prompts': 1}, 'machine': {'warn_celsius': 120.0},
+        'camera': {'frame': 'optical'}}}}), encoding='utf-8')
     node = start_node(ros_args=('--params-file', path))
     line = node.wait_for('configure failed: ')
     for problem in ("there is no parameter 'runtime.cache_capacty'; did you mean "
                     "'runtime.cache_capacity'?",
                     'runtime.draft_length is 99; it must be in [-1, 15]',
                     "target.context_tokens is '2k' (str); it must be a int",
-                    'server.log_prompts is 1 (int); it must be a bool'):
+                    'server.log_prompts is 1 (int); it must be a bool',
+                    'machine.warn_celsius is 120.0 and machine.error_celsius 95.0: the first'):
         assert problem in line
     node.wait_for('[WARN]')
     assert "there is no parameter 'camera.frame'; ignored" in node.output
