@@ -66,12 +66,12 @@ class DistillOptions:
     num_soft: int = 8
     max_context: int = 192
     storage: str = 'int8'
-    blend: float = 0.3
+    blend: float = 1.0
     general: TrainerOptions = dataclasses.field(
-        default_factory=lambda: TrainerOptions(epochs=2.0, slots_per_batch=1000))
+        default_factory=lambda: TrainerOptions(epochs=1.5, slots_per_batch=1000))
     specialist: TrainerOptions = dataclasses.field(
-        default_factory=lambda: TrainerOptions(epochs=3.0, rate=0.01, adam_rate=1e-3,
-                                               slots_per_batch=500))
+        default_factory=lambda: TrainerOptions(epochs=1.5, rate=0.01, adam_rate=1e-3,
+                                               slots_per_batch=800))
     loss: LossOptions = dataclasses.field(default_factory=LossOptions)
 
     def __post_init__(self) -> None:
