@@ -12,6 +12,7 @@ from memspec_ros.models.matrices import (
     DenseMatrix,
     GroupedMatrix,
     Matrix,
+    StoredMatrix,
     quantise,
 )
 from memspec_ros.models.weights import GROUP_COLUMNS, Checkpoint
@@ -43,6 +44,8 @@ class CheckpointInForm:
         """Return a weight matrix in the precision asked for."""
         stored = self._checkpoint.matrix(name)
         if self._dtype in FLOAT_DTYPES:
+            if isinstance(stored, StoredMatrix):
+                return stored.to(FLOAT_DTYPES[self._dtype])
             floats = stored.data if isinstance(stored, DenseMatrix) else stored.values()
             return DenseMatrix(data=floats.to(FLOAT_DTYPES[self._dtype]))
         if self._keeps_tables and name in TABLES:

@@ -9,7 +9,7 @@ without leaving the stored precision, so that fused projections keep their 4-bit
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +17,7 @@ import torch
 
 from memspec_ros.errors import ModelFormatError, UnsupportedModelError
 
+CHUNK_BYTES = 16 << 20
 # quantise(): two float16, scale and minimum, per 32 columns
 INT4_BITS = 4.0 + 2 * 16.0 / 32
 
@@ -53,6 +54,48 @@ class DenseMatrix:
     def take_rows(self, order: torch.Tensor) -> DenseMatrix:
         """Return the rows ``order``."""
         return DenseMatrix(data=self.data[order])
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredMatrix:
+    """Floats that stay in their file until they are wanted, some rows at a time.
+
+    An embedding table of 152k rows is the largest part of a small target: brought into its form
+    in pieces, it never lies in memory twice.
+
+    :param read: returns rows from the first up to the last, [rows, columns].
+    """
+
+    shape: tuple[int, int]
+    dtype: torch.dtype
+    read: Callable[[int, int], torch.Tensor]
+
+    def chunks(self) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yield the first row of each piece, a multiple of 16, and its rows."""
+        rows, columns = self.shape
+        step = max(16, CHUNK_BYTES // (columns * self.dtype.itemsize) // 16 * 16)
+        for first in range(0, rows, step):
+            yield first, self.read(first, min(first + step, rows))
+
+    def to(self, dtype: torch.dtype) -> StoredMatrix:
+        """Return the same in another dtype, converted as it is read."""
+        return StoredMatrix(shape=self.shape, dtype=dtype,
+                            read=lambda first, last: self.read(first, last).to(dtype))
+
+    def filled(self, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """Return all values on a device, [rows, columns]."""
+        values = torch.empty(self.shape, dtype=dtype, device=device)
+        for first, rows in self.chunks():
+            values[first:first + rows.shape[0]].copy_(rows)
+        return values
+
+    def values(self) -> torch.Tensor:
+        """Return the float32 values."""
+        return self.filled(torch.float32, torch.device('cpu'))
+
+    def take_rows(self, order: torch.Tensor) -> DenseMatrix:
+        """Return the rows ``order``."""
+        return DenseMatrix(data=self.filled(self.dtype, torch.device('cpu'))[order])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ import torch
 
 from memspec_ros.errors import BudgetError, UnsupportedModelError
 from memspec_ros.models import native_library as native
-from memspec_ros.models.matrices import DenseMatrix, GroupedMatrix, Matrix
+from memspec_ros.models.matrices import DenseMatrix, GroupedMatrix, Matrix, StoredMatrix
 
 ALIGNMENT = 64
 _CHUNK_BYTES = 32 << 20
@@ -137,6 +137,8 @@ def pack(matrix: Matrix, storage: Storage) -> PackedMatrix:
     """
     if isinstance(matrix, GroupedMatrix):
         return _pack_grouped(matrix, storage)
+    if isinstance(matrix, StoredMatrix) and matrix.dtype in _DENSE_KINDS:
+        return _pack_stored(matrix, storage)
     if isinstance(matrix, DenseMatrix) and matrix.data.dtype in _DENSE_KINDS:
         return _pack_dense(matrix.data, storage)
     return _pack_dense(matrix.values(), storage)
@@ -174,10 +176,30 @@ def _is_half(numbers: torch.Tensor) -> bool:
     return torch.equal(numbers.half().float(), numbers.float())
 
 
+def _pack_stored(matrix: StoredMatrix, storage: Storage) -> PackedMatrix:
+    """Pack floats piece by piece; panels of 16 rows do not depend on each other."""
+    rows, columns = matrix.shape
+    whole = _dense_struct(rows, columns, matrix.dtype)
+    data = _take(whole, storage)
+    row_bytes = native.load().memspec_packed_bytes(ctypes.byref(
+        _dense_struct(16, columns, matrix.dtype))) // 16
+    for first, values in matrix.chunks():
+        part = _dense_struct(values.shape[0], columns, matrix.dtype)
+        values = values.contiguous()
+        native.check(native.load().memspec_pack_dense(
+            ctypes.byref(part), values.data_ptr(), data.data_ptr() + first * row_bytes),
+            'packing')
+    return _packed(whole, data)
+
+
+def _dense_struct(rows: int, columns: int, dtype: torch.dtype) -> native.MatrixStruct:
+    return native.MatrixStruct(_DENSE_KINDS[dtype], rows, columns, 0, native.FP32,
+                               native.NO_OFFSET, None)
+
+
 def _pack_dense(values: torch.Tensor, storage: Storage) -> PackedMatrix:
     rows, columns = values.shape
-    struct = native.MatrixStruct(_DENSE_KINDS[values.dtype], rows, columns, 0, native.FP32,
-                                 native.NO_OFFSET, None)
+    struct = _dense_struct(rows, columns, values.dtype)
     data = _take(struct, storage)
     values = values.contiguous()
     native.check(native.load().memspec_pack_dense(

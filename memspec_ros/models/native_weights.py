@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from memspec_ros.models import native_library as native
+from memspec_ros.models.heap import trim_heap
 from memspec_ros.models.matrices import GroupedMatrix, Matrix, have_one_order, quantise
 from memspec_ros.models.native_matrix import GrowingStorage, PackedMatrix, Storage, pack
 from memspec_ros.models.weights import GROUP_COLUMNS, Checkpoint
@@ -107,6 +108,7 @@ def _pack_layer(checkpoint: Checkpoint, name: str, storage: Storage) -> NativeLa
             return None
         return _vector(checkpoint, f'{name}.self_attn.{part}_proj.bias')
 
+    trim_heap()  # what the layer before left
     attention = _Stage(checkpoint, [f'{name}.self_attn.{part}_proj' for part in 'qkv'])
     output = _Stage(checkpoint, [f'{name}.self_attn.o_proj'])
     down = _Stage(checkpoint, [f'{name}.mlp.down_proj'])

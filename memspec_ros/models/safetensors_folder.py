@@ -14,7 +14,7 @@ import torch
 
 from memspec_ros.errors import ModelFormatError, ModelNotFoundError, UnsupportedModelError
 from memspec_ros.models.decoder_config import DecoderConfig
-from memspec_ros.models.matrices import INT4_BITS, DenseMatrix, Matrix
+from memspec_ros.models.matrices import INT4_BITS, DenseMatrix, Matrix, StoredMatrix
 from memspec_ros.models.safetensors_header import TensorEntry, read_header
 from memspec_ros.models.tensor_shapes import tensor_shapes
 from memspec_ros.models.tokenizer import Tokenizer
@@ -22,6 +22,7 @@ from memspec_ros.models.tokenizer_files import load_tokenizer, read_json
 
 SINGLE_FILE = 'model.safetensors'
 INDEX_FILE = 'model.safetensors.index.json'
+LARGE_TABLE_BYTES = 64 << 20
 FINGERPRINT_BYTES = 4096  # of each tensor
 TABLE, HEAD = 'model.embed_tokens.weight', 'lm_head.weight'
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -68,7 +69,12 @@ class SafetensorsFolder:
 
     def matrix(self, name: str) -> Matrix:
         """Return a weight matrix in its stored precision."""
-        return DenseMatrix(data=self._read(name))
+        path, entry = self._checked(name)
+        if name not in (TABLE, HEAD) or entry.num_bytes < LARGE_TABLE_BYTES:
+            return DenseMatrix(data=self._read_raw(name))
+        rows, columns = entry.shape
+        return StoredMatrix(shape=(rows, columns), dtype=entry.dtype,
+                            read=lambda first, last: read_rows(path, entry, first, last))
 
     def vector(self, name: str) -> torch.Tensor:
         """Return a norm or bias as float32."""
@@ -110,12 +116,16 @@ class SafetensorsFolder:
                 f"'{TABLE}'; set tie_word_embeddings to false if the head is one of its own")
 
     def _read(self, name: str) -> torch.Tensor:
+        self._checked(name)
+        return self._read_raw(name)
+
+    def _checked(self, name: str) -> tuple[Path, TensorEntry]:
         path, entry = self._find(name)
         if entry.shape != self._shapes[name] or entry.dtype not in FLOATS:
             raise ModelFormatError(f"{path}: tensor '{name}' is {entry.dtype} of shape "
                                    f'{list(entry.shape)}; expected floats of 16 or 32 bits of '
                                    f'shape {list(self._shapes[name])}')
-        return self._read_raw(name)
+        return path, entry
 
     def _find(self, name: str) -> tuple[Path, TensorEntry]:
         if name not in self._entries:
@@ -125,11 +135,27 @@ class SafetensorsFolder:
 
     def _read_raw(self, name: str) -> torch.Tensor:
         path, entry = self._find(name)
-        raw = np.fromfile(path, dtype=np.uint8, count=entry.num_bytes, offset=entry.start)
-        if raw.size != entry.num_bytes:
-            raise ModelFormatError(f"{path}: tensor '{name}' ended after {raw.size} of "
-                                   f'{entry.num_bytes} bytes; the file has changed')
-        return torch.from_numpy(raw).view(entry.dtype).view(entry.shape)
+        raw = _read_bytes(path, entry, 0, entry.num_bytes)
+        return raw.view(entry.dtype).view(entry.shape)
+
+
+def read_rows(path: Path, entry: TensorEntry, first: int, last: int) -> torch.Tensor:
+    """Read some rows of a matrix.
+
+    :raises ModelFormatError: the file is shorter than when it was opened.
+    """
+    columns = entry.shape[1]
+    row_bytes = columns * entry.dtype.itemsize
+    raw = _read_bytes(path, entry, first * row_bytes, (last - first) * row_bytes)
+    return raw.view(entry.dtype).view(last - first, columns)
+
+
+def _read_bytes(path: Path, entry: TensorEntry, start: int, count: int) -> torch.Tensor:
+    raw = np.fromfile(path, dtype=np.uint8, count=count, offset=entry.start + start)
+    if raw.size != count:
+        raise ModelFormatError(f"{path}: tensor '{entry.name}' ended after {raw.size} of "
+                               f'{count} bytes; the file has changed')
+    return torch.from_numpy(raw)
 
 
 def shard_paths(folder: Path) -> list[Path]:

@@ -19,6 +19,7 @@ from memspec_ros.models.checkpoint_forms import CheckpointInForm
 from memspec_ros.models.decoder import Decoder
 from memspec_ros.models.embedding import Embedding
 from memspec_ros.models.fast_target import BLOCK_TOKENS, FastTarget
+from memspec_ros.models.heap import trim_heap
 from memspec_ros.models.model_reference import resolve
 from memspec_ros.models.native_decoder import NativeDecoder, NativeWeights, shared_pool
 from memspec_ros.models.native_matrix import PackedMatrix
@@ -125,6 +126,7 @@ def _load_fast(settings: TargetSettings, found: TargetDescription, file: ModelFi
         # then in place of 4.5 (two cores). What is left for PyTorch while decoding is small.
         torch.set_num_threads(1)
     _release_pages(file)
+    trim_heap()
     packed = row.decoder.weights.embedding if isinstance(row, NativeRow) else None
     target = FastTarget(row, context_tokens=settings.context_tokens, end_ids=tokenizer.end_ids,
                         deterministic=settings.deterministic)

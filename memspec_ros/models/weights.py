@@ -21,6 +21,7 @@ from memspec_ros.models.matrices import (
     DenseMatrix,
     GroupedMatrix,
     Matrix,
+    StoredMatrix,
     have_one_order,
     quantise,
     stack,
@@ -265,6 +266,8 @@ class _Maker:
         form = ACTIVATION_DTYPES[head_form(self._dtype, self._device)]
         matrix = self._checkpoint.matrix(f'{name}.weight')
         # A table may be the largest part of a model: no copy in float32 on the way.
+        if isinstance(matrix, StoredMatrix):
+            return DenseLinear(matrix.filled(form, self._device))
         stored = matrix.data if isinstance(matrix, DenseMatrix) else matrix.values()
         return DenseLinear(stored.to(self._device, form))
 

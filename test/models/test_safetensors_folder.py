@@ -16,8 +16,13 @@ from memspec_ros.errors import (
     ModelNotFoundError,
     UnsupportedModelError,
 )
+from memspec_ros.models import matrices, native_library, safetensors_folder
 from memspec_ros.models.checkpoint import load_decoder, open_checkpoint
+from memspec_ros.models.checkpoint_forms import CheckpointInForm
+from memspec_ros.models.matrices import StoredMatrix
+from memspec_ros.models.native_matrix import GrowingStorage, pack
 from memspec_ros.models.safetensors_folder import SafetensorsFolder
+from memspec_ros.models.weights import load_weights
 from memspec_ros.testing.model_files import tensors_of, write_folder
 from memspec_ros.testing.random_checkpoint import RandomCheckpoint, tiny_config
 
@@ -49,6 +54,40 @@ def test_tensors_come_in_stored_precision(tmp_path: Path, dtype: torch.dtype,
                            tensor.to(dtype).float())
     assert read.num_bytes == sum(t.numel() for t in tensors_of(checkpoint).values()) * \
         dtype.itemsize
+
+
+@pytest.mark.parametrize('dtype', [torch.float32, torch.float16, torch.bfloat16])
+def test_large_tables_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                         dtype: torch.dtype) -> None:
+    monkeypatch.setattr(safetensors_folder, 'LARGE_TABLE_BYTES', 1)
+    monkeypatch.setattr(matrices, 'CHUNK_BYTES', 4096)
+    checkpoint = RandomCheckpoint(CONFIG)
+    write_folder(tmp_path, checkpoint, dtype=dtype)
+    file = SafetensorsFolder(tmp_path)
+    expected = tensors_of(checkpoint)['lm_head.weight'].to(dtype)
+    table = file.matrix('lm_head.weight')
+    assert isinstance(table, StoredMatrix)
+    assert len(list(table.chunks())) > 5
+    assert torch.equal(table.values(), expected.float())
+    assert torch.equal(table.take_rows(torch.tensor([7, 3])).data, expected[[7, 3]])
+    assert torch.equal(table.to(torch.bfloat16).values(), expected.bfloat16().float())
+    if native_library.is_available():
+        packed = pack(table, GrowingStorage())
+        assert torch.equal(packed.values(), expected.float())
+    for form in ('fp32', 'bf16'):
+        weights = load_weights(file, dtype=form)
+        assert torch.equal(weights.head.weight, expected.to(weights.head.weight.dtype))
+        assert isinstance(CheckpointInForm(file, form).matrix('lm_head.weight'), StoredMatrix)
+    assert CheckpointInForm(file, 'int4').matrix('lm_head.weight').num_bits == 8
+
+
+def test_a_large_table_of_a_file_that_shrank(folder: Path,
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(safetensors_folder, 'LARGE_TABLE_BYTES', 1)
+    table = SafetensorsFolder(folder).matrix('model.embed_tokens.weight')
+    (folder / 'model.safetensors').write_bytes(b'')
+    with pytest.raises(ModelFormatError, match='the file has changed'):
+        table.values()
 
 
 def test_the_tokenizer_comes_along(folder: Path) -> None:
