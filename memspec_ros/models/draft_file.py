@@ -45,7 +45,7 @@ class DraftCard:
     :param kind: ``independent`` (a small decoder) or ``feature`` (fed with the target's states).
     :param architecture: settings of that kind's own configuration.
     :param tokenizer_checksum: SHA-256 of the content of the target's tokens.
-    :param target_checksum: SHA-256 of the target file that a feature draft was trained with.
+    :param target_checksum: fingerprint of the target that a feature draft was trained with.
     :param training: data, steps, seed, time, acceptance; for people.
     :param data_checksum: SHA-256 of the bytes after the header; set by the writer.
     """

@@ -4,8 +4,8 @@
 
 Tensors: those of ``RankingHead``, float32. Metadata: ``format`` (memspec-predictor-1),
 ``kind`` (target_state or encoder), ``inputs`` (prompt, recent, both), ``drafts`` (JSON list, in
-the order of the outputs), ``recent_tokens`` (T in training), ``target`` (SHA-256 of the target
-file it was trained for, or empty) and ``note`` (how it was trained and how well it does, JSON).
+the order of the outputs), ``recent_tokens`` (T in training), ``target`` (fingerprint of the target
+it was trained for, or empty) and ``note`` (how it was trained and how well it does, JSON).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def open_predictor(path: Path, *, drafts: Sequence[str], hidden_size: int,
     :param drafts: the pool's; the predictor must know each of them.
     :param hidden_size: of the target.
     :param text_of: the text of token ids, for a predictor that reads text.
-    :param target: SHA-256 of the target file; '' does not compare.
+    :param target: fingerprint of the target; '' does not compare.
     :raises ModelNotFoundError, DataError: no such file, or it does not go with pool or target.
     :raises DependencyError: it needs an encoder that is not installed.
     """

@@ -71,7 +71,7 @@ class AcceptanceTable:
 
     :param steps: draft length that was unrolled; no longer one can be replayed.
     :param max_tokens: the limit under which the outputs were made.
-    :param target: SHA-256 of the target file.
+    :param target: fingerprint of the target.
     """
 
     goals: tuple[TracedGoal, ...]
@@ -128,7 +128,7 @@ class AcceptanceTable:
 def read_acceptance_table(path: Path, *, target: str = '') -> AcceptanceTable:
     """Read a trace file.
 
-    :param target: SHA-256 of the target that it must be of; '' takes any.
+    :param target: fingerprint of the target that it must be of; '' takes any.
     :raises DataError: no such file, damaged, another format, or of another target.
     """
     try:

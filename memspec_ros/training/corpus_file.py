@@ -51,7 +51,7 @@ class Conversation:
 def write_corpus(path: Path, conversations: Sequence[Conversation], *, target: str) -> None:
     """Write a corpus file, beside and renamed; states are kept when all have them.
 
-    :param target: SHA-256 of the target file.
+    :param target: fingerprint of the target.
     :raises DataError: the disk refuses it.
     """
     domains = sorted({item.domain for item in conversations})

@@ -58,7 +58,7 @@ class CorpusJob:
     """One corpus in the making, in the folder ``<output>.parts``.
 
     :param prompts: in any order; :func:`interleave` makes any beginning cover all domains.
-    :param target: SHA-256 of the target file.
+    :param target: fingerprint of the target.
     :raises DataError: there are no prompts, or the folder holds parts of another job.
     """
 

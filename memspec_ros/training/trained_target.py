@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -15,7 +14,6 @@ from memspec_ros.models.checkpoint_forms import CheckpointInForm
 from memspec_ros.models.decoder_config import DecoderConfig
 from memspec_ros.models.model_reference import resolve
 from memspec_ros.models.native_weights import NativeWeights
-from memspec_ros.models.pool_files import file_checksum
 from memspec_ros.models.target_description import NATIVE, inspect_target
 from memspec_ros.models.tokenizer import Tokenizer
 from memspec_ros.models.tokenizer_files import load_tokenizer
@@ -30,7 +28,7 @@ FEW_TOKENS = 64         # a context that every model has
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedTarget:
-    """A target of the Llama or Qwen2 family. ``checksum`` is the SHA-256 of its file.
+    """A target of the Llama or Qwen2 family; ``checksum`` is its fingerprint.
 
     ``weights`` are in fp32; ``served`` are those of the node, when they were asked for and the
     native decoder serves them, and ``form`` is what :meth:`rows` computes in.
@@ -66,7 +64,7 @@ class TrainedTarget:
         return cls(served=served, form=form, config=checkpoint.config,
                    weights=load_weights(checkpoint, dtype=FP32),
                    tokenizer=load_tokenizer(resolve(tokenizer) if tokenizer else path),
-                   checksum=model_checksum(path))
+                   checksum=checkpoint.fingerprint())
 
     def rows(self, *, num_rows: int, capacity: int) -> Rows:
         """Return rows for a batch decoder.
@@ -78,16 +76,3 @@ class TrainedTarget:
         return NativeRows(self.config, self.served, num_rows=num_rows, capacity=capacity,
                           num_threads=torch.get_num_threads(),
                           kv_dtype=torch.float32 if self.form == FP32 else torch.float16)
-
-
-def model_checksum(path: Path) -> str:
-    """SHA-256 of a model file, or of a folder's weight files one after the other."""
-    if path.is_file():
-        return file_checksum(path)
-    parts = sorted(path.glob('*.safetensors'))
-    return file_checksum(parts[0]) if len(parts) == 1 else _joined(parts)
-
-
-def _joined(parts: list[Path]) -> str:
-    import hashlib
-    return hashlib.sha256(''.join(map(file_checksum, parts)).encode()).hexdigest()
