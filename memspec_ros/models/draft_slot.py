@@ -39,27 +39,16 @@ class DraftSlot:
 
     @property
     def data_pointer(self) -> int:
-        """Address of the slot's memory; on a CPU the same for as long as it lives."""
+        """Address of the slot's memory, the same for as long as it lives."""
         return self._data_pointer
 
     def give_back(self) -> int:
         """Let the machine have the slot's memory until the next read; return the bytes.
 
-        On a CPU the address stays. Memory of a GPU is freed (on a Jetson it is the machine's) and
-        taken again by the next read; views follow it.
+        Its address stays. Memory of a GPU stays taken: captured graphs hold its addresses.
         """
         self.held = None
-        if self._buffer.device.type == 'cpu':
-            return give_back(self._buffer)
-        self._buffer.untyped_storage().resize_(0)
-        torch.cuda.empty_cache()
-        return self.num_bytes
-
-    def _take_again(self) -> None:
-        storage = self._buffer.untyped_storage()
-        if storage.nbytes() < self.num_bytes:
-            storage.resize_(self.num_bytes)
-            self._data_pointer = self._buffer.data_ptr()
+        return give_back(self._buffer)
 
     def views(self, layout: SlotLayout) -> dict[str, torch.Tensor]:
         """Return a draft's tensors as they lie in this slot; the same memory at each call.
@@ -100,7 +89,6 @@ class DraftSlot:
             changed since it was opened, or does not have its checksum. The slot is empty then.
         """
         self.held = None
-        self._take_again()
         places = self._destinations(layout)
         try:
             with self._reader.beside_passes():

@@ -34,9 +34,12 @@ class MachineWatch:
         self._watch = MemoryWatch()
 
     def update(self, runtime: Runtime | None, settings: Settings) -> None:
-        """Read the memory's state, and bound K where it is short."""
+        """Read the memory's state, and bound K where it is short and the drafts are in it."""
         self.memory = self._read(settings.machine.proc_folder)
         if runtime is None or self.memory is None:
+            return
+        if runtime.info().device != 'cpu':
+            # A smaller K would cost speed and give nothing back: slots on a GPU stay taken.
             return
         residency = runtime.residency()
         full_capacity = min(settings.runtime.cache_capacity, len(residency.drafts))

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """K follows the machine's memory, whether a goal runs or not."""
 
+import dataclasses
+
 import pytest
 
 from memspec_ros.config import Settings
@@ -67,3 +69,11 @@ def test_another_runtime_begins_without_a_bound(watched):
     watched.watch.forget()
     watched.runtime = FakeRuntime(FakeScript(), Settings())
     assert watched.see(1000).cache_capacity == 2
+
+
+def test_drafts_on_a_gpu_stay_where_they_are(watched, monkeypatch):
+    info = dataclasses.replace(watched.runtime.info(), device='cuda (Orin)')
+    monkeypatch.setattr(watched.runtime, 'info', lambda: info)
+    assert watched.see(50).cache_capacity == 2
+    assert watched.watch.memory.available_bytes == 51_200_000
+    assert watched.node.log.lines == []
