@@ -16,7 +16,7 @@ from memspec_ros.errors import ErrorCode
 from memspec_ros.records import ChatMessage, GoalState, Request, SamplingOptions
 
 MOMENTS = (None, None, None, 'at once', GoalState.QUEUED, GoalState.PREFILL, GoalState.DECODE)
-MAX_IN_FLIGHT = 4
+MAX_IN_FLIGHT = 3
 LIMIT_S = 300
 BACK_OFF_S = 5.0
 WORDS = ('robot', 'arm', 'cup', 'door', 'red', 'table', 'lift', 'turn', 'move', 'to', 'the', 'and')
@@ -28,7 +28,7 @@ def random_request(choose):
     kind = choose.random()
     options = {
         'max_tokens': choose.randrange(1, 120), 'priority': choose.randrange(-2, 3),
-        'timeout_s': choose.choice((0.0, 0.0, 0.05, 0.5, 5.0)),
+        'timeout_s': choose.choice((0.0, 0.0, 0.0, 0.05, 1.0, 20.0)),
         'stop': ('qq',) if choose.random() < 0.2 else (),
         'draft_hint': choose.choice((*[''] * 15, 'code', 'code', 'ngram', 'ngram', 'nobody')),
         'draft_length': choose.choice((-1, -1, 0, 3)),
