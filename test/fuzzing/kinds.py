@@ -64,10 +64,11 @@ def fuzz_parameters(num_cases, seed):
     """Sets of parameters through the node's own setter, on a runtime that takes them over."""
     import rclpy
     from rclpy.parameter import Parameter
+    from rclpy.signals import SignalHandlerOptions
 
     from memspec_ros.node.generate_node import GenerateNode
     guard = Guard(limit_memory=False)
-    rclpy.init()
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = GenerateNode(lambda *_, **__: None)
     with tempfile.TemporaryDirectory() as folder:
         runtime = MemSpecRuntime.open(Settings.from_parameters(write_tiny_model(Path(folder))))
