@@ -16,6 +16,7 @@ from memspec_ros.errors import ErrorCode, MemSpecError
 ENDED = (4, 5, 6)
 MAX_TOKENS = 4
 NUM_ATTEMPTS = 6
+START_LIMIT_S = 120
 
 
 class UnendedError(Exception):
@@ -28,7 +29,7 @@ def fuzz_goals_over_dds(num_cases, seed):
     node = ProcessUnderTest(FAKE_NODE)
     peer = Peer()
     try:
-        node.wait_for('active')
+        node.wait_for('active', START_LIMIT_S)
         with peer.raw_client() as client:
             _meet(peer, client)
 
