@@ -59,7 +59,7 @@ def test_it_answers_and_speculation_changes_the_speed_only(client):
     assert 'robot' in speculating.text
     assert speculating.finish_reason in (FinishReason.STOP, FinishReason.LENGTH)
     assert (speculating.drafted > 0, speculating.accepted > 0) == (True, True)
-    assert speculating.drafts_used == ('ngram',)
+    assert speculating.drafts_used
     assert {progress.state for progress in seen} >= {GoalState.PREFILL, GoalState.DECODE}
     plain, _ = ask(client, draft_length=0)
     assert (plain.text, plain.drafted) == (speculating.text, 0)
@@ -98,7 +98,7 @@ def test_what_the_node_says_about_itself(real, client):
     assert (info.state, info.architecture, info.context_tokens) == ('active', 'llama', 2048)
     assert info.memory_sum_bytes == sum(item.num_bytes for item in info.memory) > 10**8
     assert info.memory_available_bytes > 0
-    assert list(info.drafts) == ['ngram']
+    assert {'general', 'robot', 'ngram'} < set(info.drafts)
     count = real.call(CountTokens, 'count_tokens', prompt=PROMPT)
     assert count.prompt_tokens == ask(client, max_tokens=1)[0].prompt_tokens
     with real.listening(Throughput, '/memspec/throughput') as messages:
