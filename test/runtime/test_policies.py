@@ -200,6 +200,20 @@ def test_online_frees_the_slot_of_a_draft_it_leaves():
     assert plan.working_set == ('code', 'general')
 
 
+def test_online_loads_only_what_beats_clearly_all_that_can_run():
+    def plan(code_rate, **now):
+        online = policy('memspec_online', scores=SCORES, cost_model=measured_costs(),
+                        rates={'law': 0.6, 'general': 0.6, 'code': code_rate})
+        return online.plan(context(1, active='law', always=('',), **now))
+    close = plan(0.63, resident=('law', 'general'))
+    assert (close.desired, set(close.working_set)) == ('law', {'law', 'general'})
+    better = plan(0.85, resident=('law', 'general'))
+    assert (better.desired, better.working_set) == ('code', ('code', 'law'))
+    # What is on its way stays wanted; an empty draft cache is filled.
+    assert 'code' in plan(0.63, resident=('law',), loading=('code',)).working_set
+    assert len(plan(0.63).working_set) == 2
+
+
 def test_online_prefers_the_active_draft_among_equals():
     online = policy('memspec_online', cost_model=measured_costs())
     assert online.plan(context(1, active='code', always=('',))).desired == 'code'

@@ -15,6 +15,7 @@ from memspec_ros.runtime.plan import NGRAM_DRAFT, PLAIN_DRAFT, Plan, PlanContext
 
 RANKED_WEIGHT, RATED_WEIGHT = 2.0, 12.0
 CLOSE = 0.05
+LOAD_CHARGE = 0.08
 NGRAM_PRIOR_RATE = 0.5
 NGRAM_PRIOR_PROPOSING = 0.3
 
@@ -25,7 +26,9 @@ class MemSpecOnline:
     A draft's acceptance starts from the predictor's rate for the context and follows what was
     observed: its own iterations when active, its catch-ups when resident (free full feedback).
     Evidence fades, so the ranking follows the text. A draft that would have to catch up first is
-    charged for it over the interval.
+    charged for it over the interval. One that would have to be loaded is charged, too: loading
+    takes processors and bandwidth from decoding, which the paper's GPU does not feel, so a draft
+    is loaded only when it promises to beat clearly all that can run now.
 
     :param predictor: the prior.
     :param cost_model: times, and the acceptance estimates that the controller feeds.
@@ -39,12 +42,13 @@ class MemSpecOnline:
         self._draft_length = draft_length
 
     def plan(self, context: PlanContext) -> Plan:
-        """Rank by expected tokens/s; W_i are the top K of the pool's drafts."""
+        """Rank by expected tokens/s; W_i are the top K that are in memory or worth loading."""
         self._set_priors(context)
         names = context.candidates + context.always_resident
         scores = {name: self._score(name, context) for name in names}
         ranking = tuple(sorted(names, key=lambda name: -scores[name]))
-        ranked = [name for name in ranking if name in context.candidates]
+        ranked = [name for name in ranking if name in context.candidates
+                  and self._is_worth_its_slot(name, scores, context)]
         return Plan(ranking=ranking, scores=scores,
                     working_set=tuple(ranked[:context.cache_capacity]),
                     awaited=self._awaited(ranking, context),
@@ -79,7 +83,15 @@ class MemSpecOnline:
             return 0.0
         if draft not in (context.active, PLAIN_DRAFT):
             seconds += self._cost_model.catch_up_s(draft) / context.scheduling_interval
-        return rate / seconds
+        charge = LOAD_CHARGE if _is_absent(draft, context) and context.resident else 0.0
+        return rate / seconds * (1.0 - charge)
+
+    def _is_worth_its_slot(self, draft: str, scores: Mapping[str, float],
+                           context: PlanContext) -> bool:
+        """Whether it is in memory, or on its way, or would be run at once if it were."""
+        return not _is_absent(draft, context) or not context.resident \
+            or scores[draft] > max(scores[name] for name in scores
+                                   if not _is_absent(name, context))
 
     def _worth_judging(self, names: Sequence[str], scores: Mapping[str, float]) -> tuple[str, ...]:
         """Return the drafts whose catch-up could change the ranking (the n-gram's costs nothing).
@@ -93,6 +105,11 @@ class MemSpecOnline:
         if context.point or context.resident or ranking[0] in context.always_resident:
             return ''
         return ranking[0]
+
+
+def _is_absent(draft: str, context: PlanContext) -> bool:
+    return draft in context.candidates and draft not in context.resident \
+        and draft not in context.loading
 
 
 def prior_rates(prediction: Prediction) -> Mapping[str, float]:
