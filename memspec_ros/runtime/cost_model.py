@@ -107,9 +107,10 @@ class CostModel:
     def _observe_drafting(self, outcome: IterationOutcome) -> None:
         """Tell steps from the catch-up that comes with the first ones after a switch.
 
-        The first draft of a goal reads the prompt then, which no choice can avoid.
+        The first draft of a goal reads the prompt then, which no choice can avoid; taken for its
+        steps' time, it would keep a draft from ever drafting again.
         """
-        if outcome.draft == self._last_draft or outcome.draft not in self._draft_step_s:
+        if outcome.draft == self._last_draft:
             self.measure_draft_step(outcome.draft, outcome.draft_s / outcome.num_drafted)
         elif self._last_draft:
             steps_s = outcome.num_drafted * self.draft_step_s(outcome.draft)

@@ -192,3 +192,17 @@ def test_the_first_draft_of_a_goal_reads_the_prompt_unmeasured():
                                       'total_s': first.total_s + 0.047}), 3)
     assert model.draft_step_s('code') == pytest.approx(0.001)
     assert model.catch_up_s('code') == pytest.approx(0.002)
+
+
+def test_reading_the_prompt_is_not_taken_for_the_steps_time():
+    costs = CostModel(max_draft_length=3)
+    for width in range(1, 5):
+        costs.measure_target(width, 0.004 + 0.0003 * width)
+    costs.start_goal()
+    costs.observe(IterationOutcome(draft='code', num_drafted=3, num_accepted=3, num_committed=4,
+                                   draft_s=0.1, target_s=0.005, total_s=0.105), 3)
+    assert costs.draft_length('code') > 0
+    assert costs.draft_step_s('code') < 0.001
+    costs.observe(IterationOutcome(draft='code', num_drafted=3, num_accepted=3, num_committed=4,
+                                   draft_s=0.0003, target_s=0.005, total_s=0.0053), 3)
+    assert costs.draft_step_s('code') == pytest.approx(0.0001, rel=0.2)
