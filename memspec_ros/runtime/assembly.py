@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from memspec_ros.boundaries import Draft, Target
 from memspec_ros.config import Settings
+from memspec_ros.errors import DataError
 from memspec_ros.models.draft_slots import DraftSlots
 from memspec_ros.models.model_reference import resolve
 from memspec_ros.models.ngram_draft import NgramDraft
@@ -91,7 +92,7 @@ def assemble(settings: Settings, report: Report) -> Assembly:
     loader = ThreadLoader({name: slots.source(name) for name in found.drafts.names},
                           load_bandwidth_mb_s=settings.draft.load_bandwidth_mb_s)
     try:
-        return _connect(settings, found, loaded, slots, loader)
+        return _connect(settings, found, loaded, slots, loader, report)
     except BaseException:
         loader.shutdown()
         raise
@@ -110,7 +111,7 @@ def _allocate(found: Survey, loaded: LoadedTarget, report: Report) -> DraftSlots
 
 
 def _connect(settings: Settings, found: Survey, loaded: LoadedTarget, slots: DraftSlots,
-             loader: ThreadLoader) -> Assembly:
+             loader: ThreadLoader, report: Report) -> Assembly:
     """Make controller, draft cache and policies over what is in memory now."""
     pool_drafts = found.pool_drafts
     draft_cache = DraftCache(
@@ -121,7 +122,7 @@ def _connect(settings: Settings, found: Survey, loaded: LoadedTarget, slots: Dra
     measure_target(cost_model, loaded.target, clock=time.perf_counter)
     ngram: dict[str, Draft] = {} if not settings.draft.ngram else {
         NGRAM_DRAFT: NgramDraft(name=NGRAM_DRAFT, max_size=settings.draft.ngram_max)}
-    predictor = _predictor(settings, found, loaded)
+    predictor = _predictor(settings, found, loaded, report)
     controller = Controller(
         settings=settings.runtime, draft_cache=draft_cache, cost_model=cost_model,
         make_policy=policy_factory(drafts=pool_drafts, cost_model=cost_model,
@@ -135,14 +136,25 @@ def _connect(settings: Settings, found: Survey, loaded: LoadedTarget, slots: Dra
         info=_info(settings, found, loaded, names))
 
 
-def _predictor(settings: Settings, found: Survey, loaded: LoadedTarget) -> Predictor:
+def _predictor(settings: Settings, found: Survey, loaded: LoadedTarget,
+               report: Report) -> Predictor:
+    """The predictor that is set, or the pool's own where it is one for this target.
+
+    A pool serves other forms of its target, too, whose states the predictor has not seen.
+    """
     names: Sequence[str] = found.drafts.names
     path = resolve(settings.runtime.predictor) if settings.runtime.predictor else \
         found.pool.predictor_path if found.pool else None
     if path is None:
         return UniformPredictor(names)
-    return open_predictor(path, drafts=names, hidden_size=found.target.hidden_size,
-                          text_of=loaded.tokenizer.decode, target=loaded.checksum)
+    try:
+        return open_predictor(path, drafts=names, hidden_size=found.target.hidden_size,
+                              text_of=loaded.tokenizer.decode, target=loaded.checksum)
+    except DataError as error:
+        if settings.runtime.predictor:
+            raise
+        report(f"the pool's predictor is left out: {error}")
+        return UniformPredictor(names)
 
 
 def _info(settings: Settings, found: Survey, loaded: LoadedTarget,
