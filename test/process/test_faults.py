@@ -119,7 +119,9 @@ def test_a_loader_that_stands_still_holds_nobody_up(faulty, client, peer, number
 
 
 def test_after_a_stall_drafts_are_loaded_again(faulty, client, peer):
-    node = faulty(runtime__reset_per_goal=False)
+    # A policy that uses the general draft whenever it is there, whatever pays on this machine.
+    node = faulty(runtime__reset_per_goal=False, runtime__policy='general_static',
+                  runtime__draft_length=3)
     node.order('stall')
     ask(client)
     node.order('ok')
