@@ -29,7 +29,7 @@ def test_speculation_says_the_same_in_fewer_iterations(capsys):
     assert (code, sides['same_text']) == (0, True)
     assert plain['drafted'] == 0
     assert plain['iterations'] == plain['completion_tokens'] == 24
-    assert speculative['drafts_used'] == ['ngram']
+    assert speculative['drafts_used']
     assert speculative['iterations'] + speculative['accepted'] == 24
     assert speculative['iterations'] < 20
 
