@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
 
-from memspec_ros.boundaries import Clock, Draft, Target
+from memspec_ros.boundaries import Clock, Target
 from memspec_ros.runtime.cost_model import CostModel
 
 NUM_REPEATS = 3
@@ -28,36 +27,9 @@ def measure_target(cost_model: CostModel, target: Target, *, clock: Clock,
     target.rollback(0)
 
 
-def measure_drafts(cost_model: CostModel, drafts: Mapping[str, Draft], target: Target, *,
-                   clock: Clock, token_id: int = 1) -> None:
-    """Time a step of each of some resident drafts, over a context of one token again and again."""
-    target.rollback(0)
-    target.extend([token_id] * WARM_UP_TOKENS, 0)
-    context = _Context(tokens=[token_id] * (WARM_UP_TOKENS + 1), prompt_length=1, target=target)
-    for name, draft in drafts.items():
-        draft.reset()
-        draft.propose(context, 1)
-        for _ in range(NUM_REPEATS):
-            started_s = clock()
-            num_proposed = len(draft.propose(context, cost_model.max_draft_length))
-            if num_proposed:
-                cost_model.measure_draft_step(name, (clock() - started_s) / num_proposed)
-        draft.reset()
-    target.rollback(0)
-
-
 def _pass_s(target: Target, token_ids: list[int], clock: Clock) -> float:
     started_s = clock()
     target.extend(token_ids, len(token_ids))
     seconds = clock() - started_s
     target.rollback(WARM_UP_TOKENS)
     return seconds
-
-
-class _Context:
-    """A token context that nothing decodes."""
-
-    def __init__(self, *, tokens: list[int], prompt_length: int, target: Target) -> None:
-        self.tokens = tokens
-        self.prompt_length = prompt_length
-        self.target = target

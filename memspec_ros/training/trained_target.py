@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -30,12 +32,13 @@ FEW_TOKENS = 64         # a context that every model has
 class TrainedTarget:
     """A target of the Llama or Qwen2 family; ``checksum`` is its fingerprint.
 
-    ``weights`` are in fp32; ``served`` are those of the node, when they were asked for and the
-    native decoder serves them, and ``form`` is what :meth:`rows` computes in.
+    ``weights`` are in fp32, read when they are first asked for; ``served`` are those of the node,
+    when they were asked for and the native decoder serves them, and ``form`` is what :meth:`rows`
+    computes in.
     """
 
     config: DecoderConfig
-    weights: DecoderWeights
+    read_weights: Callable[[], DecoderWeights]
     tokenizer: Tokenizer
     checksum: str
     served: NativeWeights | None = None
@@ -62,9 +65,14 @@ class TrainedTarget:
                 form = found.dtype
                 served = NativeWeights.from_checkpoint(CheckpointInForm(file, form))
         return cls(served=served, form=form, config=checkpoint.config,
-                   weights=load_weights(checkpoint, dtype=FP32),
+                   read_weights=functools.partial(load_weights, checkpoint, dtype=FP32),
                    tokenizer=load_tokenizer(resolve(tokenizer) if tokenizer else path),
                    checksum=checkpoint.fingerprint())
+
+    @functools.cached_property
+    def weights(self) -> DecoderWeights:
+        """The target's weights in fp32."""
+        return self.read_weights()
 
     def rows(self, *, num_rows: int, capacity: int) -> Rows:
         """Return rows for a batch decoder.

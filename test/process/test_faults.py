@@ -126,8 +126,12 @@ def test_after_a_stall_drafts_are_loaded_again(faulty, client, peer):
     ask(client)
     node.order('ok')
     with peer.listening(DiagnosticArray, '/diagnostics') as messages:
-        while not set(ask(client).drafts_used) & set(DRAFTS):
+        for _ in range(LIMIT_S):  # a message a second
+            if set(ask(client).drafts_used) & set(DRAFTS):
+                break
             messages.get(timeout=LIMIT_S)
+        else:
+            pytest.fail('no draft was used again')
         drafts_status(messages, lambda one: one.level == DiagnosticStatus.OK)
 
 

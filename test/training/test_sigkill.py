@@ -24,6 +24,8 @@ KILLED_AT = """
 import os, signal, sys
 sys.path[:0] = {paths!r}
 from pathlib import Path
+import torch
+torch.set_num_threads({threads})  # sums depend on it
 import {scene} as scene
 folder = Path({folder!r})
 def killed_at(place, name, count):
@@ -49,7 +51,7 @@ scene.make_tracer(Path({pool!r})).trace(scene.answers(), folder / 'parts')
 def run_until_killed(scene, folder, action):
     here = Path(__file__).resolve()
     code = KILLED_AT.format(paths=[str(here.parents[2]), str(here.parent)], scene=scene,
-                            folder=str(folder))
+                            folder=str(folder), threads=torch.get_num_threads())
     ended = subprocess.run([sys.executable, '-c', code + action], env={**os.environ},
                            check=False)
     assert ended.returncode == -signal.SIGKILL

@@ -46,5 +46,5 @@ def make_weights(seed=0):
 
 
 def make_target(seed=0):
-    return TrainedTarget(config=CONFIG, weights=make_weights(seed), tokenizer=TinyTokenizer(),
-                         checksum='f' * 64)
+    return TrainedTarget(config=CONFIG, read_weights=lambda: make_weights(seed),
+                         tokenizer=TinyTokenizer(), checksum='f' * 64)

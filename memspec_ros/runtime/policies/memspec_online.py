@@ -45,10 +45,13 @@ class MemSpecOnline:
         """Rank by expected tokens/s; W_i are the top K that are in memory or worth loading."""
         self._set_priors(context)
         names = context.candidates + context.always_resident
-        scores = {name: self._score(name, context) for name in names}
+        absent = _absent(context)
+        scores = {name: self._score(name, context) * (1.0 - LOAD_CHARGE * (name in absent))
+                  for name in names}
+        runnable = max(scores[name] for name in names if name not in absent)
         ranking = tuple(sorted(names, key=lambda name: -scores[name]))
         ranked = [name for name in ranking if name in context.candidates
-                  and self._is_worth_its_slot(name, scores, context)]
+                  and (name not in absent or scores[name] > runnable)]
         return Plan(ranking=ranking, scores=scores,
                     working_set=tuple(ranked[:context.cache_capacity]),
                     awaited=self._awaited(ranking, context),
@@ -83,15 +86,7 @@ class MemSpecOnline:
             return 0.0
         if draft not in (context.active, PLAIN_DRAFT):
             seconds += self._cost_model.catch_up_s(draft) / context.scheduling_interval
-        charge = LOAD_CHARGE if _is_absent(draft, context) and context.resident else 0.0
-        return rate / seconds * (1.0 - charge)
-
-    def _is_worth_its_slot(self, draft: str, scores: Mapping[str, float],
-                           context: PlanContext) -> bool:
-        """Whether it is in memory, or on its way, or would be run at once if it were."""
-        return not _is_absent(draft, context) or not context.resident \
-            or scores[draft] > max(scores[name] for name in scores
-                                   if not _is_absent(name, context))
+        return rate / seconds
 
     def _worth_judging(self, names: Sequence[str], scores: Mapping[str, float]) -> tuple[str, ...]:
         """Return the drafts whose catch-up could change the ranking (the n-gram's costs nothing).
@@ -107,9 +102,13 @@ class MemSpecOnline:
         return ranking[0]
 
 
-def _is_absent(draft: str, context: PlanContext) -> bool:
-    return draft in context.candidates and draft not in context.resident \
-        and draft not in context.loading
+def _absent(context: PlanContext) -> frozenset[str]:
+    """Drafts that are neither in memory nor on their way; none while memory is empty, which is
+    filled with the best.
+    """
+    if not context.resident:
+        return frozenset()
+    return frozenset(context.candidates) - context.resident - frozenset(context.loading)
 
 
 def prior_rates(prediction: Prediction) -> Mapping[str, float]:
