@@ -33,11 +33,16 @@ TRANSITIONS = {
 
 
 def wait_for(messages, condition):
-    """Return the first of the messages of a queue (or iterator) that meets a condition."""
+    """Return the first of the messages of a queue (or iterator) that meets a condition.
+
+    A topic that goes on without it would keep a test for ever.
+    """
+    deadline_s = time.monotonic() + LIMIT_S
     while True:
         message = messages.get(timeout=LIMIT_S) if hasattr(messages, 'get') else next(messages)
         if condition(message):
             return message
+        assert time.monotonic() < deadline_s, f'not in {LIMIT_S} s; the last was {message}'
 
 
 class Peer:
