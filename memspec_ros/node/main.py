@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
@@ -24,6 +25,8 @@ from memspec_ros.node.generate_node import GenerateNode
 END_GOALS_S = 0.7
 LINGER_S = 0.1
 END_THREAD_S = 0.5
+# An end that takes so long waits for something that never comes, in DDS or in a driver.
+GIVE_UP_S = 10.0
 
 
 def main(args: Sequence[str] | None = None, *,
@@ -34,10 +37,8 @@ def main(args: Sequence[str] | None = None, *,
     :param open_runtime: what configure calls.
     :returns: an exit code, when the node could not be started.
     """
-    stop = threading.Event()
     # rclpy's own handlers shut the context down at once, and no client could be told.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: _request_stop(stop))
+    stop = _StopRequests((signal.SIGINT, signal.SIGTERM))
     try:
         rclpy.init(args=list(sys.argv[1:] if args is None else args),
                    signal_handler_options=SignalHandlerOptions.NO)
@@ -48,17 +49,37 @@ def main(args: Sequence[str] | None = None, *,
     return _Process(node, stop).run()
 
 
-def _request_stop(stop: threading.Event) -> None:
-    if stop.is_set():
-        # Asked twice: whoever asks does not want to wait for clients to be told.
-        _exit_now(1)
-    stop.set()
+class _StopRequests:
+    """The signals that end the process, for the main thread to wait for.
+
+    They come through a pipe, not through an Event: a handler that sets an Event takes a lock
+    that the thread it interrupts may hold, and it only runs once that thread is awake, whichever
+    thread the system gave the signal to.
+    """
+
+    def __init__(self, numbers: Sequence[signal.Signals]) -> None:
+        self._num_requests = 0
+        self._arrived, wakeup = os.pipe()
+        os.set_blocking(wakeup, False)
+        signal.set_wakeup_fd(wakeup)
+        for number in numbers:
+            signal.signal(number, self._handle)
+
+    def wait(self) -> None:
+        """Return when the first has come."""
+        os.read(self._arrived, 1)
+
+    def _handle(self, *_: object) -> None:
+        self._num_requests += 1
+        if self._num_requests > 1:
+            # Asked twice: whoever asks does not want to wait for clients to be told.
+            _exit_now(1)
 
 
 class _Process:
     """The executor thread and the order in which everything ends."""
 
-    def __init__(self, node: GenerateNode, stop: threading.Event) -> None:
+    def __init__(self, node: GenerateNode, stop: _StopRequests) -> None:
         self._node = node
         self._logger = node.get_logger()
         self._stop = stop
@@ -71,8 +92,9 @@ class _Process:
         """Serve until asked to stop, then end within 3 s."""
         self._executor.create_task(self._node.autostart)
         self._thread.start()
-        # The main thread only waits: Python runs signal handlers in it, and between bytecodes.
         self._stop.wait()
+        # Ends the process without this thread, and says where each thread stood.
+        faulthandler.dump_traceback_later(GIVE_UP_S, exit=True)
         self._logger.info('shutting down')
         all_ended = self._node.end_goals(END_GOALS_S)
         # The results are on their way; a client that has just been accepted asks for its own now.

@@ -19,7 +19,8 @@ class ProcessUnderTest:
     """Started at once; :meth:`kill` it in the end."""
 
     def __init__(self, *arguments):
-        environment = {**os.environ, 'PYTHONPATH': str(ROOT), 'PYTHONUNBUFFERED': '1'}
+        environment = {**os.environ, 'PYTHONPATH': str(ROOT), 'PYTHONUNBUFFERED': '1',
+                       'PYTHONFAULTHANDLER': '1'}
         self.process = subprocess.Popen(
             [sys.executable, *map(str, arguments)], stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, env=environment, errors='replace')
@@ -67,7 +68,14 @@ class ProcessUnderTest:
         """Send a signal and return the exit code and the seconds that the end took."""
         started_s = time.monotonic()
         self.send(number)
-        code = self.process.wait(limit_s)
+        try:
+            code = self.process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            # Where its threads stand.
+            self.send(signal.SIGABRT)
+            self._reader.join(LIMIT_S)
+            raise AssertionError(f'still there {limit_s} s after signal {number}:\n'
+                                 f'{self.output}') from None
         self._reader.join(LIMIT_S)
         return code, time.monotonic() - started_s
 
