@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,15 +112,19 @@ class SlotLayout:
 
 
 def slot_layout(content: DraftContent, form: str, derived: Mapping[str, tuple[int, ...]] = NONE,
-                matrix_forms: Mapping[str, MatrixForm] = NO_FORMS) -> SlotLayout:
+                matrix_forms: Mapping[str, MatrixForm] = NO_FORMS, *,
+                without: Collection[str] = ()) -> SlotLayout:
     """Lay a draft's tensors out one after the other, each on a cache line of its own.
 
     :param form: the floats in memory: ``fp32``, ``fp16`` or ``bf16``.
     :param derived: tensors that no file has, computed when the files have been read.
     :param matrix_forms: of matrices that are not to be plain floats.
+    :param without: tensors of the file that the draft does without there.
     """
     tensors, offset = {}, 0
     for name, shape in {**content.shapes, **derived}.items():
+        if name in without:
+            continue
         dtype = torch.int32 if name == OUTPUT_TOKEN_IDS else FLOAT_DTYPES[form]
         tensors[name] = tensor = SlotTensor(shape=shape, dtype=dtype, offset=offset,
                                             form=matrix_forms.get(name))

@@ -17,6 +17,9 @@ from memspec_ros.models.slot_reader import SlotReader
 KINDS: dict[str, DraftKind] = {'independent': IndependentKind(), 'feature': FeatureKind()}
 NOTHING_EXPECTED: Mapping[str, int] = {}
 
+_Stamps = tuple[tuple[int, int, int], ...]
+"""Inode, size and time of change (ns) of each file."""
+
 OpenContent = Callable[[], DraftContent]
 """Describes a draft from its files' headers; raises ModelError when it cannot serve."""
 
@@ -38,6 +41,7 @@ class DraftSet:
         self._openers = openers
         self._surroundings = surroundings
         self._expected_bytes = expected_bytes
+        self._opened: dict[str, tuple[_Stamps | None, DraftContent]] = {}
         self.contents: dict[str, DraftContent] = {}
         self.unavailable: dict[str, str] = {}
         for name in openers:
@@ -52,13 +56,20 @@ class DraftSet:
         return tuple(self._openers)
 
     def open(self, name: str) -> DraftContent:
-        """Describe a draft as its files are now.
+        """Describe a draft as its files are now; headers are parsed when a file has changed.
 
         :raises ModelError: a file is missing, damaged, or does not go with the target.
         """
-        content = self._openers[name]()
-        self.kind(content).check(content, self._surroundings)
+        stamps, content = self._opened.get(name, (None, None))
+        if content is None or stamps is None or _stamps(content) != stamps:
+            content = self._openers[name]()
+            self.kind(content).check(content, self._surroundings)
+            self._opened[name] = _stamps(content), content
         return content
+
+    def forget(self, name: str) -> None:
+        """Parse a draft's headers at the next opening, whatever its files' times say."""
+        self._opened.pop(name, None)
 
     def kind(self, content: DraftContent) -> DraftKind:
         """Return what knows this kind of draft; ModelFormatError when nothing does."""
@@ -111,3 +122,12 @@ class DraftSet:
     def make_reader(self) -> SlotReader:
         """Return a reader with buffers large enough for each of these drafts."""
         return SlotReader(self.contents.values(), copies_to(self._surroundings.device))
+
+
+def _stamps(content: DraftContent) -> _Stamps | None:
+    """None when a file is gone, which is for its opener to say."""
+    try:
+        files = [part.path.stat() for part in content.parts]
+    except OSError:
+        return None
+    return tuple((file.st_ino, file.st_size, file.st_mtime_ns) for file in files)

@@ -107,8 +107,13 @@ class DraftSlots:
             self._check_token_ids(content, views)
             self._set.kind(content).derive(content, views, self._surroundings, should_cancel)
 
-        slot.read_into(content, layout, should_cancel=should_cancel, throttle=throttle,
-                       complete=complete)
+        try:
+            slot.read_into(content, layout, should_cancel=should_cancel, throttle=throttle,
+                           complete=complete)
+        except LoadError:
+            # It may have been replaced between its opening and now, within one tick of its time.
+            self._set.forget(name)
+            raise
 
     def _make(self, slot: int, content: DraftContent) -> Draft:
         views = self._slots[slot].views(self._set.layout(content))

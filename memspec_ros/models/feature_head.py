@@ -8,7 +8,7 @@ that the native library takes, so that a load does not multiply.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -33,17 +33,19 @@ HEAD = 'head'
 CHUNK_ROWS = 64
 
 
-def fill_head(head: torch.Tensor, row_tokens: torch.Tensor, out: torch.Tensor,
-              embedding: Embedding, should_cancel: Callable[[], bool] = lambda: False) -> None:
-    """Compute the head, [rows, width], of the target's table.
+def head_chunks(row_tokens: torch.Tensor, out: torch.Tensor, embedding: Embedding,
+                should_cancel: Callable[[], bool] = lambda: False
+                ) -> Iterator[tuple[int, torch.Tensor]]:
+    """Compute the head of the target's table, some rows at a time.
 
+    :returns: the first row, a multiple of 64, and the rows, [64 or fewer, width].
     :raises ReadCancelledError: ``should_cancel``, asked every millisecond or so, said yes.
     """
-    for first in range(0, len(head), CHUNK_ROWS):
+    for first in range(0, len(row_tokens), CHUNK_ROWS):
         if should_cancel():
             raise ReadCancelledError
         rows = embedding_rows(embedding, row_tokens[first:first + CHUNK_ROWS].long())
-        torch.mm(rows.to(out.dtype), out, out=head[first:first + CHUNK_ROWS])
+        yield first, rows.to(out.dtype) @ out
 
 
 def write_feature_draft(path: Path, card: DraftCard, weights: Mapping[str, torch.Tensor],
@@ -69,8 +71,8 @@ def add_head(path: Path, embedding: Embedding) -> str:
     if header.card.kind != 'feature' or header.card.storage in FLOAT_DTYPES:
         raise ModelFormatError(f'{path} is a {header.card.kind} draft in {header.card.storage}; '
                                'only feature drafts in 8 or 4 bits hold their head')
-    head = torch.empty(len(weights[OUTPUT_TOKEN_IDS]), weights['out'].shape[1])
-    fill_head(head, weights[OUTPUT_TOKEN_IDS], weights['out'], embedding)
+    head = torch.cat([rows for _, rows in head_chunks(
+        weights[OUTPUT_TOKEN_IDS], weights['out'], embedding)])
     kept = {name: tensor for name, tensor in read_stored_tensors(path).items()
             if name not in (HEAD, f'{HEAD}.scale')}
     added = stored_tensors(HEAD, head, header.card.storage, is_grouped=True)

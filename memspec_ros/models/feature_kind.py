@@ -16,19 +16,20 @@ from memspec_ros.models.draft_file import OUTPUT_TOKEN_IDS
 from memspec_ros.models.draft_kinds import Surroundings, check_shapes
 from memspec_ros.models.draft_storage import FLOAT_DTYPES
 from memspec_ros.models.feature_draft import FeatureDraft
-from memspec_ros.models.feature_head import HEAD, fill_head
+from memspec_ros.models.feature_head import HEAD, head_chunks
 from memspec_ros.models.feature_native import (
     PackedProjections,
     is_packable,
-    packed_bytes,
+    packed_forms,
+    packed_matrices,
     runs_native,
 )
 from memspec_ros.models.feature_network import FeatureConfig
 from memspec_ros.models.feature_slots import FeatureEntries, FeatureSlots, TorchSlots
+from memspec_ros.models.matrices import DenseMatrix
 from memspec_ros.models.native_pool import shared_pool
 from memspec_ros.models.native_slots import NativeSlots
 
-PACKED = 'packed'
 # A step takes some 0.1 ms: a second thread would save less of it than waking and waiting costs
 # where the other core has something else to do, and the loader wants one.
 NUM_THREADS = 1
@@ -53,12 +54,17 @@ class FeatureKind:
         return True
 
     def layout(self, content: DraftContent, surroundings: Surroundings) -> SlotLayout:
-        """Lay the file's tensors out, the head computed from them, and the packed matrices."""
+        """Lay the file's tensors out, and the head, which a file of floats does not have.
+
+        Packed matrices lie there in the very codes of a file in 8 bits. ``out`` is only there
+        where a head is to be made of it.
+        """
         config = FeatureConfig.from_architecture(content.architecture)
-        derived: dict[str, tuple[int, ...]] = {HEAD: (config.rows, config.width)}
-        if _is_packed(config, surroundings):
-            derived[PACKED] = (-(-packed_bytes(config) // 4),)
-        return slot_layout(content, surroundings.form, derived)
+        head = {HEAD: (config.rows, config.width)}
+        if not _is_packed(config, surroundings):
+            return slot_layout(content, surroundings.form, head)
+        return slot_layout(content, surroundings.form, head, packed_forms(config),
+                           without=('out',) if HEAD in content.shapes else ())
 
     def memory_bytes(self, content: DraftContent, surroundings: Surroundings) -> int:
         """Entries of the attention window."""
@@ -67,17 +73,20 @@ class FeatureKind:
 
     def derive(self, content: DraftContent, views: Mapping[str, torch.Tensor],
                surroundings: Surroundings, should_cancel: Callable[[], bool]) -> None:
-        """Make the head, where the file's will not do, and pack all matrices.
-
-        A file has the head in 8 bits, which is what is packed; floats get their own.
-        """
+        """Make the head, where the file's will not do: floats get their own."""
         if surroundings.embedding is None:
             raise ModelFormatError("a feature-conditioned draft needs its target's embedding")
-        if HEAD not in content.shapes or PACKED not in views:
-            fill_head(views[HEAD], views[OUTPUT_TOKEN_IDS], views['out'],
-                      surroundings.embedding, should_cancel)
-        if PACKED in views:
-            _projections(views, surroundings).fill(views)
+        config = FeatureConfig.from_architecture(content.architecture)
+        is_packed = _is_packed(config, surroundings)
+        if is_packed and HEAD in content.shapes:
+            return
+        form, shape = packed_forms(config)[HEAD], (config.rows, config.width)
+        for first, rows in head_chunks(views[OUTPUT_TOKEN_IDS], views['out'],
+                                       surroundings.embedding, should_cancel):
+            if is_packed:
+                form.write(views[HEAD], shape, first, DenseMatrix(data=rows))
+            else:
+                views[HEAD][first:first + len(rows)] = rows
 
     def make(self, content: DraftContent, views: Mapping[str, torch.Tensor],
              memory: torch.Tensor, surroundings: Surroundings) -> Draft:
@@ -89,12 +98,14 @@ class FeatureKind:
         num_bytes = self.memory_bytes(content, surroundings)
         entries = memory[:num_bytes].view(FLOAT_DTYPES[surroundings.form]).view(shape)
         slots: FeatureSlots
-        project = _projections(views, surroundings) if PACKED in views else None
-        if project is not None and runs_native(config):
+        matrices = packed_matrices(config, views) if _is_packed(config, surroundings) else None
+        if matrices is not None and runs_native(config):
             slots = NativeSlots(
-                config, project.matrices, views, row_tokens=views[OUTPUT_TOKEN_IDS],
+                config, matrices, views, row_tokens=views[OUTPUT_TOKEN_IDS],
                 embedding=surroundings.embedding, memory=entries, pool=shared_pool(NUM_THREADS))
         else:
+            project = None if matrices is None else \
+                PackedProjections(matrices, shared_pool(NUM_THREADS))
             slots = TorchSlots(
                 config, views, row_tokens=views[OUTPUT_TOKEN_IDS], memory=entries,
                 embedding=surroundings.embedding, project=project)
@@ -103,17 +114,6 @@ class FeatureKind:
 
 def _is_packed(config: FeatureConfig, surroundings: Surroundings) -> bool:
     return surroundings.device == 'cpu' and surroundings.form == 'fp32' and is_packable(config)
-
-
-def _projections(views: Mapping[str, torch.Tensor],
-                 surroundings: Surroundings) -> PackedProjections:
-    """The packed matrices of a slot."""
-    rows, width = views[HEAD].shape
-    config = FeatureConfig(
-        hidden_size=surroundings.hidden_size, rows=rows, width=width,
-        num_heads=views['distance'].shape[0], window=views['distance'].shape[1],
-        intermediate=views['down'].shape[1])
-    return PackedProjections(config, views[PACKED].view(torch.uint8), shared_pool(NUM_THREADS))
 
 
 def _memory_shape(config: FeatureConfig) -> tuple[int, int, int]:

@@ -56,12 +56,14 @@ class FormedMatrix:
 class NativeForm:
     """Panels of the native library.
 
-    :param dtype: ``fp32``, ``fp16``, ``bf16``, ``int8`` (a scale a row) or ``int4`` (scale and
-        minimum in float16 per 32 columns).
+    :param dtype: ``fp32``, ``fp16``, ``bf16``, ``int8`` or ``int4`` (scale and minimum in
+        float16 per 32 columns).
+    :param group: columns that share a scale in ``int8``; 0 for one scale a row.
     """
 
-    def __init__(self, dtype: str) -> None:
+    def __init__(self, dtype: str, group: int = 0) -> None:
         self.dtype = dtype
+        self._group = group
 
     def num_bytes(self, shape: Shape) -> int:
         """Bytes that it takes."""
@@ -77,7 +79,7 @@ class NativeForm:
             native.check(native.load().memspec_pack_dense(
                 ctypes.byref(struct), values.data_ptr(), place), 'packing a draft')
             return
-        grouped = as_int8(chunk) if self.dtype == 'int8' else as_int4(chunk)
+        grouped = as_int8(chunk, self._group) if self.dtype == 'int8' else as_int4(chunk)
         codes, scales = grouped.codes.contiguous(), grouped.scales.float().contiguous()
         minima = None if grouped.minima is None else grouped.minima.float().contiguous()
         native.check(native.load().memspec_pack_grouped(
@@ -99,8 +101,8 @@ class NativeForm:
 
     def _struct(self, rows: int, columns: int) -> native.MatrixStruct:
         if self.dtype == 'int8':
-            return native.MatrixStruct(native.INT8, rows, columns, columns, native.FP32,
-                                       native.NO_OFFSET, None)
+            return native.MatrixStruct(native.INT8, rows, columns, self._group or columns,
+                                       native.FP32, native.NO_OFFSET, None)
         if self.dtype == 'int4':
             return native.MatrixStruct(native.INT4, rows, columns, GROUP_COLUMNS, native.FP16,
                                        native.MINIMUM, None)
@@ -169,12 +171,16 @@ class Int4Tiles:
         return -(-shape[0] * shape[1] // 2 // ALIGNMENT) * ALIGNMENT
 
 
-def as_int8(chunk: Matrix) -> GroupedMatrix:
-    """Return rows in 8 bits with a scale each; codes of a file in that form are kept."""
+def as_int8(chunk: Matrix, group: int = 0) -> GroupedMatrix:
+    """Return rows in 8 bits with a scale per group of columns; codes in that form are kept.
+
+    :param group: 0 for all columns.
+    """
+    group = group or chunk.shape[1]
     if isinstance(chunk, GroupedMatrix) and chunk.num_bits == 8 and chunk.minima is None \
-            and chunk.scales.shape[1] == 1:
+            and chunk.group == group:
         return chunk
-    return quantise(DenseMatrix(data=chunk.values()), num_bits=8, group=chunk.shape[1])
+    return quantise(DenseMatrix(data=chunk.values()), num_bits=8, group=group)
 
 
 def as_int4(chunk: Matrix) -> GroupedMatrix:

@@ -79,6 +79,8 @@ class SlotReader:
              should_cancel: Callable[[], bool], throttle: Callable[[int], None]) -> None:
         """Read all files of a draft into contiguous tensors, or matrices in a form.
 
+        What nothing is given for is only taken into the checksum.
+
         :raises LoadError: a file cannot be read, is truncated, was changed since it was opened,
             or its bytes do not have the checksum.
         :raises ReadCancelledError: ``should_cancel`` said so.
@@ -88,7 +90,8 @@ class SlotReader:
                 source = _Source(part, fd, should_cancel, throttle)
                 source.check_header()
                 for piece in part.pieces:
-                    self._read_piece(source, piece, into[piece.fills])
+                    if piece.fills in into:
+                        self._read_piece(source, piece, into[piece.fills])
                 source.check_data()
 
     def _read_piece(self, source: _Source, piece: Piece,
@@ -113,7 +116,10 @@ class SlotReader:
             self._read_scales(source, piece.scale, self._scale).view(rows, -1)
         zeros = None if piece.zero is None else \
             self._read_scales(source, piece.zero, self._zero).view(rows, -1)
-        step = max(ROW_STEP, CONVERTED_CHUNK_ELEMENTS // piece.columns // ROW_STEP * ROW_STEP)
+        # Codes of 8 bits are only put in order, by no operation of PyTorch's.
+        elements = CONVERTED_CHUNK_ELEMENTS if scales is None or zeros is not None else \
+            self._raw.numel()
+        step = max(ROW_STEP, elements // piece.columns // ROW_STEP * ROW_STEP)
         for row in range(0, rows, step):
             part = slice(row, min(row + step, rows))
             stored = source.read(piece.values, row * stored_columns,

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import queue
 import threading
 import time
@@ -18,6 +20,8 @@ from memspec_ros.errors import LoadError, ModelError
 STALL_S = 5.0
 STALL_POLL_S = 0.25
 STALLED = 'stalled'
+# More than the threads that decode have: a third of their share of a processor that both want.
+NICENESS = 5
 
 
 class DraftSource(Protocol):
@@ -144,6 +148,7 @@ class ThreadLoader:
         return event
 
     def _run(self) -> None:
+        _yield_to_decoding()
         while (job := self._jobs.get()) is not None:
             self._moved_s = time.perf_counter()
             self._is_reading = True
@@ -172,6 +177,14 @@ class ThreadLoader:
             # The cap is no stall, however low it is.
             self._moved_s = now_s + delay_s
             job.cancelled.wait(delay_s)
+
+
+def _yield_to_decoding() -> None:
+    """Let passes have the processors first; Linux has priorities of threads."""
+    with contextlib.suppress(AttributeError, OSError):
+        thread = threading.get_native_id()
+        niceness = os.getpriority(os.PRIO_PROCESS, thread) + NICENESS
+        os.setpriority(os.PRIO_PROCESS, thread, min(niceness, 19))
 
 
 def is_out_of_memory(failure: BaseException) -> bool:

@@ -3,6 +3,7 @@
 """The K slots with the drafts over their memory: real files, real drafts, real loader thread."""
 
 import contextlib
+import os
 
 import pytest
 import torch
@@ -164,6 +165,36 @@ def test_a_file_that_was_replaced_serves_with_its_new_weights(paths):
     write_tiny_draft(paths[0], seed=8, storage='int8')
     after = load(slots, 'a', 0).propose(CONTEXT, 5)
     assert after == expected_proposals(paths[0]) != before
+
+
+def test_headers_are_parsed_again_only_when_a_file_has_changed(paths):
+    opened = []
+
+    def open_it():
+        opened.append(paths[0])
+        return open_draft_file(paths[0], name='a')
+
+    slots = DraftSlots(DraftSet({'a': open_it}, make_surroundings()), num_slots=2,
+                       surroundings=make_surroundings())
+    for slot in (0, 1, 0):
+        load(slots, 'a', slot)
+    assert len(opened) == 1
+    write_tiny_draft(paths[0], seed=8)
+    load(slots, 'a', 1)
+    assert len(opened) == 2
+
+
+def test_a_file_replaced_within_a_tick_of_its_time_serves_at_the_next_load(paths):
+    slots = make_slots(paths)
+    load(slots, 'a', 0)
+    times = paths[0].stat()
+    write_tiny_draft(paths[0].with_name('other'), seed=8)
+    paths[0].write_bytes(paths[0].with_name('other').read_bytes())
+    os.utime(paths[0], ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert paths[0].stat().st_size == times.st_size
+    with pytest.raises(LoadError, match='another header'):
+        load(slots, 'a', 0)
+    assert load(slots, 'a', 0).propose(CONTEXT, 5) == expected_proposals(paths[0])
 
 
 def test_a_failed_load_leaves_the_slot_empty(paths):

@@ -18,7 +18,7 @@ from memspec_ros.models.draft_file import (
 )
 from memspec_ros.models.draft_slot import DraftSlot
 from memspec_ros.models.draft_storage import quantise_int8
-from memspec_ros.models.feature_head import HEAD, add_head, fill_head, write_feature_draft
+from memspec_ros.models.feature_head import HEAD, add_head, head_chunks, write_feature_draft
 from memspec_ros.models.feature_network import FeatureConfig
 from memspec_ros.models.slot_reader import ReadCancelledError, SlotReader
 
@@ -88,12 +88,12 @@ def test_floats_keep_no_head(tmp_path):
 
 
 def test_computing_can_be_cancelled():
-    out, head = torch.randn(48, 64), torch.zeros(150, 64)
-    fill_head(head, ROW_TOKENS, out, TABLE)
-    torch.testing.assert_close(head, TABLE[ROW_TOKENS] @ out)
+    out = torch.randn(48, 64)
+    chunks = list(head_chunks(ROW_TOKENS, out, TABLE))
+    assert [first for first, _ in chunks] == [0, 64, 128]
+    torch.testing.assert_close(torch.cat([rows for _, rows in chunks]), TABLE[ROW_TOKENS] @ out)
     answers = iter([False, True])
-    head.zero_()
+    computed = head_chunks(ROW_TOKENS, out, TABLE, lambda: next(answers))
+    next(computed)
     with pytest.raises(ReadCancelledError):
-        fill_head(head, ROW_TOKENS, out, TABLE, lambda: next(answers))
-    assert head[:64].any()
-    assert not head[64:].any()
+        next(computed)

@@ -7,28 +7,39 @@ import dataclasses
 import pytest
 import torch
 
-from memspec_ros.errors import ModelFormatError
+from memspec_ros.errors import LoadError, ModelFormatError
 from memspec_ros.models import feature_kind, native_library
 from memspec_ros.models.draft_content import open_draft_file
 from memspec_ros.models.draft_file import DraftCard, read_draft_weights, write_draft_file
 from memspec_ros.models.draft_kinds import Surroundings
+from memspec_ros.models.draft_slot import DraftSlot
 from memspec_ros.models.feature_head import add_head
-from memspec_ros.models.feature_kind import HEAD, PACKED, FeatureKind
+from memspec_ros.models.feature_kind import HEAD, FeatureKind
+from memspec_ros.models.feature_native import packed_matrices, packed_shapes
 from memspec_ros.models.feature_network import FeatureConfig
+from memspec_ros.models.slot_reader import SlotReader
 
 CONFIG = FeatureConfig(hidden_size=64, rows=24, width=32, num_heads=2, intermediate=32,
                        window=16)
 
 
+needs_library = pytest.mark.skipif(not native_library.is_available(),
+                                   reason='the native library is not built')
+
+
 @pytest.fixture
 def draft_file(tmp_path):
+    write_random_draft(tmp_path / 'd.safetensors', 'int8')
+    return tmp_path / 'd.safetensors'
+
+
+def write_random_draft(path, storage):
     generator = torch.Generator().manual_seed(0)
     weights = {name: torch.randn(shape, generator=generator)
                for name, shape in CONFIG.shapes().items()}
     card = DraftCard(kind='feature', domain='general', tokenizer_checksum='',
-                     architecture=dataclasses.asdict(CONFIG), storage='int8')
-    write_draft_file(tmp_path / 'd.safetensors', card, weights, torch.arange(3, 27))
-    return tmp_path / 'd.safetensors'
+                     architecture=dataclasses.asdict(CONFIG), storage=storage)
+    write_draft_file(path, card, weights, torch.arange(3, 27))
 
 
 def make_surroundings(**changes):
@@ -37,68 +48,87 @@ def make_surroundings(**changes):
                            'hidden_size': 64, 'embedding': embedding, **changes})
 
 
-def slot_views(layout):
-    memory = torch.zeros(layout.num_bytes + 64, dtype=torch.uint8)
-    memory = memory[-memory.data_ptr() % 64:]
-    return {name: memory[t.offset:t.offset + t.num_bytes].view(t.dtype).view(t.shape)
-            for name, t in layout.tensors.items()}
-
-
-@pytest.mark.parametrize('is_native', [True, False])
-def test_a_load_makes_the_head_and_a_draft_that_proposes(draft_file, monkeypatch, is_native):
-    if not is_native:
-        monkeypatch.setattr(feature_kind, 'is_packable', lambda _: False)
-    kind, surroundings = FeatureKind(), make_surroundings()
-    content = open_draft_file(draft_file, name='d')
+def load(path, surroundings, kind=None):
+    """Read a draft file into a slot, as the loader does."""
+    kind, content = kind or FeatureKind(), open_draft_file(path, name='d')
     kind.check(content, surroundings)
-    views = slot_views(kind.layout(content, surroundings))
-    _, weights = read_draft_weights(draft_file)
-    for name, weight in weights.items():
-        views[name].copy_(weight)
-    kind.derive(content, views, surroundings, lambda: False)
-    expected = surroundings.embedding[3:27] @ weights['out']
-    torch.testing.assert_close(views[HEAD], expected)
-    memory = torch.zeros(kind.memory_bytes(content, surroundings), dtype=torch.uint8)
-    draft = kind.make(content, views, memory, surroundings)
-    assert draft.name == 'd'
-    assert PACKED not in views or is_native
+    layout = kind.layout(content, surroundings)
+    slot = DraftSlot(num_bytes=layout.num_bytes, reader=SlotReader([content]))
+    views = slot.views(layout)
+    slot.read_into(content, layout, should_cancel=lambda: False, throttle=lambda _: None,
+                   complete=lambda: kind.derive(content, views, surroundings, lambda: False))
+    return content, views
 
 
-@pytest.mark.skipif(not native_library.is_available(),
-                    reason='the native library is not built')
-def test_a_head_in_the_file_is_packed_as_a_computed_one(draft_file, tmp_path):
-    surroundings, kind = make_surroundings(), FeatureKind()
-    packed = []
-    for with_head in (False, True):
-        path = tmp_path / f'{with_head}.safetensors'
-        path.write_bytes(draft_file.read_bytes())
-        if with_head:
-            add_head(path, surroundings.embedding)
-        content = open_draft_file(path, name='d')
-        kind.check(content, surroundings)
-        views = slot_views(kind.layout(content, surroundings))
-        for name, weight in read_draft_weights(path)[1].items():
-            views[name].copy_(weight)
-        lent = dataclasses.replace(surroundings, embedding=torch.zeros(40, 64)) \
-            if with_head else surroundings
-        kind.derive(content, views, lent, lambda: False)
-        packed.append(views[PACKED])
-    torch.testing.assert_close(packed[0], packed[1], rtol=1e-6, atol=0.0, equal_nan=True)
+def matrix(name, views):
+    return packed_matrices(CONFIG, views)[name].values()
 
 
-def test_floats_compute_their_own_head(draft_file, monkeypatch):
+@pytest.fixture
+def floats_only(monkeypatch):
     monkeypatch.setattr(feature_kind, 'is_packable', lambda _: False)
-    surroundings, kind = make_surroundings(), FeatureKind()
+
+
+@pytest.mark.usefixtures('floats_only')
+def test_floats_compute_their_own_head(draft_file):
+    surroundings = make_surroundings()
     add_head(draft_file, surroundings.embedding)
-    content = open_draft_file(draft_file, name='d')
-    views = slot_views(kind.layout(content, surroundings))
+    _, views = load(draft_file, surroundings)
     _, weights = read_draft_weights(draft_file)
-    for name, weight in weights.items():
-        views[name].copy_(weight)
-    kind.derive(content, views, surroundings, lambda: False)
     exact = surroundings.embedding[3:27] @ weights['out']
     torch.testing.assert_close(views[HEAD], exact)
     assert not torch.equal(weights[HEAD], exact)
+    assert all(torch.equal(views[name], weight) for name, weight in weights.items()
+               if name != HEAD)
+
+
+@needs_library
+@pytest.mark.parametrize('with_head', [False, True])
+def test_packed_matrices_have_the_codes_of_the_file(draft_file, with_head):
+    surroundings = make_surroundings()
+    if with_head:
+        add_head(draft_file, surroundings.embedding)
+    content, views = load(draft_file, surroundings)
+    _, weights = read_draft_weights(draft_file)
+    for name in set(packed_shapes(CONFIG)) & set(weights):
+        assert torch.equal(matrix(name, views), weights[name]), name
+    assert ('out' in views) is not with_head
+    vectors = set(weights) - set(packed_shapes(CONFIG)) - {'out'}
+    assert all(torch.equal(views[name], weights[name]) for name in vectors)
+    assert sum(view.numel() * view.element_size() for view in views.values()) < \
+        content.file_bytes + 4 * weights['out'].numel()
+
+
+@needs_library
+def test_a_head_in_the_file_is_packed_as_a_computed_one(draft_file):
+    surroundings = make_surroundings()
+    _, computed = load(draft_file, surroundings)
+    add_head(draft_file, surroundings.embedding)
+    nothing = dataclasses.replace(surroundings, embedding=torch.zeros(40, 64))
+    _, read = load(draft_file, nothing)
+    # Rounded once more, and the scales of what is rounded now have the precision of float16.
+    step = matrix(HEAD, computed).abs().max() / 127
+    assert (matrix(HEAD, computed) - matrix(HEAD, read)).abs().max() < step
+
+
+@needs_library
+def test_a_file_of_floats_is_rounded_at_its_load(tmp_path):
+    path = tmp_path / 'f.safetensors'
+    write_random_draft(path, 'fp16')
+    _, views = load(path, make_surroundings())
+    _, weights = read_draft_weights(path)
+    step = weights['key'].abs().amax(1, keepdim=True) / 127
+    assert ((matrix('key', views) - weights['key']).abs() <= 0.51 * step).all()
+
+
+@pytest.mark.parametrize('is_native', [True, False])
+def test_a_loaded_draft_is_made_and_named(draft_file, monkeypatch, is_native):
+    if not is_native:
+        monkeypatch.setattr(feature_kind, 'is_packable', lambda _: False)
+    kind, surroundings = FeatureKind(), make_surroundings()
+    content, views = load(draft_file, surroundings)
+    memory = torch.zeros(kind.memory_bytes(content, surroundings), dtype=torch.uint8)
+    assert kind.make(content, views, memory, surroundings).name == 'd'
 
 
 def test_a_head_of_another_shape_is_refused(draft_file):
@@ -124,7 +154,5 @@ def test_a_missing_tensor_is_named(draft_file):
 
 
 def test_no_embedding_is_refused(draft_file):
-    content = open_draft_file(draft_file, name='d')
-    views = slot_views(FeatureKind().layout(content, make_surroundings()))
-    with pytest.raises(ModelFormatError, match="needs its target's embedding"):
-        FeatureKind().derive(content, views, make_surroundings(embedding=None), lambda: False)
+    with pytest.raises(LoadError, match="needs its target's embedding"):
+        load(draft_file, make_surroundings(embedding=None))

@@ -4,6 +4,7 @@
 
 import pytest
 import torch
+from packed_views import packed_views
 
 from memspec_ros.models import native_library
 from memspec_ros.models.feature_native import (
@@ -11,7 +12,7 @@ from memspec_ros.models.feature_native import (
     UNPACKED,
     PackedProjections,
     is_packable,
-    packed_bytes,
+    packed_matrices,
 )
 from memspec_ros.models.feature_network import FeatureConfig, dense
 from memspec_ros.models.native_pool import shared_pool
@@ -30,17 +31,16 @@ def make_weights():
     return weights
 
 
-def make_projections():
-    memory = torch.zeros(packed_bytes(CONFIG) + 64, dtype=torch.uint8)
-    aligned = memory[-memory.data_ptr() % 64:][:packed_bytes(CONFIG)]
-    return PackedProjections(CONFIG, aligned, shared_pool(1))
+def make_projections(weights, memory=None):
+    views = packed_views(CONFIG, weights, memory)
+    return PackedProjections(packed_matrices(CONFIG, views), shared_pool(1))
 
 
 @needs_library
 @pytest.mark.parametrize('width', [1, 5])
 def test_products_are_close_to_the_float_ones(width):
-    weights, projections = make_weights(), make_projections()
-    projections.fill(weights)
+    weights = make_weights()
+    projections = make_projections(weights)
     reference = dense(weights)
     for name, weight in weights.items():
         if weight.dim() == 2 and name not in UNPACKED:
@@ -52,18 +52,16 @@ def test_products_are_close_to_the_float_ones(width):
 
 @needs_library
 def test_a_bias_is_added():
-    projections = make_projections()
-    projections.fill(make_weights())
+    projections = make_projections(make_weights())
     x, bias = torch.randn(2, CONFIG.width), torch.randn(CONFIG.rows)
     torch.testing.assert_close(projections(HEAD, x, bias), projections(HEAD, x) + bias)
 
 
 @needs_library
 def test_filling_again_replaces_all():
-    projections, fresh = make_projections(), make_projections()
-    projections.fill({name: weight * 3.0 for name, weight in make_weights().items()})
-    projections.fill(make_weights())
-    fresh.fill(make_weights())
+    memory = packed_views(CONFIG, {name: weight * 3.0 for name, weight in make_weights().items()})
+    projections = make_projections(make_weights(), memory)
+    fresh = make_projections(make_weights())
     x = torch.randn(1, CONFIG.hidden_size)
     assert torch.equal(projections('token_in', x), fresh('token_in', x))
 

@@ -7,11 +7,12 @@ import random
 
 import pytest
 import torch
+from packed_views import packed_views
 
 from memspec_ros.errors import ModelError, UnsupportedModelError
 from memspec_ros.models import native_library
 from memspec_ros.models.feature_draft import FeatureDraft
-from memspec_ros.models.feature_native import HEAD, PackedProjections, packed_bytes
+from memspec_ros.models.feature_native import HEAD, PackedProjections, packed_matrices
 from memspec_ros.models.feature_network import FeatureConfig
 from memspec_ros.models.feature_slots import MAX_SLOTS, MAX_STEPS, FeatureEntries, TorchSlots
 from memspec_ros.models.matrices import DenseMatrix
@@ -40,11 +41,9 @@ class Scene:
             self.weights[name] = 1.0 + self.weights[name]
         self.weights[HEAD] = torch.randn(config.rows, config.width, generator=generator)
         self.embedding = torch.randn(VOCAB, config.hidden_size, generator=generator)
-        memory = torch.zeros(packed_bytes(config) + 64, dtype=torch.uint8)
-        self.projections = PackedProjections(config, memory[-memory.data_ptr() % 64:],
-                                             shared_pool(1))
-        self.projections.fill(self.weights)
-        for name, matrix in self.projections.matrices.items():
+        self.matrices = packed_matrices(config, packed_views(config, self.weights))
+        self.projections = PackedProjections(self.matrices, shared_pool(1))
+        for name, matrix in self.matrices.items():
             self.weights[name] = matrix.values()
         self.outputs = torch.zeros(MAX_SLOTS, config.width)
 
@@ -54,7 +53,7 @@ class Scene:
                 'memory': torch.zeros(2, capacity, self.config.width)}
 
     def native(self, num_threads=1, **changes):
-        return NativeSlots(self.config, self.projections.matrices, self.weights,
+        return NativeSlots(self.config, self.matrices, self.weights,
                            pool=shared_pool(num_threads), outputs=self.outputs,
                            **{**self._parts(), **changes})
 

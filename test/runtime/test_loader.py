@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pytest
@@ -64,6 +65,19 @@ def test_a_load_ends_with_an_event(make_loader):
     assert (event.draft, event.slot, event.error, event.cancelled) == ('code', 1, '', False)
     assert event.seconds >= 0.0
     assert source.num_chunks == 2
+
+
+@pytest.mark.skipif(not hasattr(os, 'PRIO_PROCESS'), reason='no priorities of threads')
+def test_decoding_has_the_processors_first(make_loader):
+    niceness = []
+
+    def source(slot, **_):
+        niceness.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+
+    loader = make_loader(a=source)
+    loader.start('a', 0)
+    loader.wait()
+    assert niceness == [min(19, os.nice(0) + loader_module.NICENESS)]
 
 
 def test_loads_run_one_after_the_other(make_loader):

@@ -56,9 +56,17 @@ void pack_group(
   const MsMatrix & m, int row, const uint8_t * codes, float scale, const float * minimum,
   uint8_t * group)
 {
-  for (int column = 0; column < m.group; ++column) {
-    const CodePlace place = code_place(m, row, column);
-    group[place.byte] = static_cast<uint8_t>(group[place.byte] | codes[column] << place.shift);
+  uint8_t * place = group + 4 * row;
+  if (m.kind == MS_INT8) {
+    for (int column = 0; column < m.group; column += 4, place += kLineBytes) {
+      std::memcpy(place, codes + column, 4);
+    }
+  } else {
+    for (int column = 0; column < m.group; column += 8, place += kLineBytes) {
+      for (int i = 0; i < 4; ++i) {
+        place[i] = static_cast<uint8_t>(codes[column + i] | codes[column + 4 + i] << 4);
+      }
+    }
   }
   uint8_t * numbers = group + code_bytes(m);
   put_number(m, numbers, row, scale);
@@ -135,7 +143,11 @@ int32_t memspec_pack_grouped(
   {
     return MS_BAD_ARGUMENT;
   }
-  std::memset(packed, 0, bytes);
+  if (shape->rows % kPanelRows) {
+    // Rows that the last panel has beyond the matrix.
+    const size_t last = memspec::panel_bytes(*shape);
+    std::memset(static_cast<uint8_t *>(packed) + bytes - last, 0, last);
+  }
   const int groups = shape->columns / shape->group;
   for (int row = 0; row < shape->rows; ++row) {
     uint8_t * panel = static_cast<uint8_t *>(packed) +
