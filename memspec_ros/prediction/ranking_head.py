@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from memspec_ros.errors import DataError
 from memspec_ros.prediction.predictor import Prediction
@@ -71,6 +73,52 @@ class RankingHead:
     def tensors(self) -> Mapping[str, Floats]:
         """Return the arrays by name, as the predictor file keeps them."""
         return {name: getattr(self, name) for name in TENSORS}
+
+
+class FoldedHead:
+    """A ranking head for one context at a time, its features in parts of equal width.
+
+    A scheduling point finds the processor's caches full of the target's weights, so what counts
+    is how few operations there are: standardising is folded into the first layer, and a part
+    that stays the same is multiplied once.
+    """
+
+    def __init__(self, head: RankingHead, num_parts: int) -> None:
+        self._drafts = head.drafts
+        weight = head.scale[:, None] * head.weight_1
+        shifts = (head.mean * head.scale)[:, None] * head.weight_1
+        # [H, F / parts] each, and what the first layer has for a part's mean, [H]
+        self._weights = [_tensor(part.T) for part in np.split(weight, num_parts)]
+        self._shifts = [_tensor(part.sum(0)) for part in np.split(shifts, num_parts)]
+        self.bias = _tensor(head.bias_1)
+        self._weight_2 = _tensor(head.weight_2.T)
+        self._bias_2 = _tensor(head.bias_2)
+
+    def add(self, known: torch.Tensor, part: int, values: torch.Tensor) -> torch.Tensor:
+        """Return the first layer's sums with one more part; :attr:`bias` is what they begin as.
+
+        A part that is unknown is not added: its mean stands for it.
+
+        :param known: [H].
+        :param values: [F / parts], float32.
+        """
+        return torch.addmv(known - self._shifts[part], self._weights[part], values)
+
+    def predict(self, known: torch.Tensor) -> Prediction:
+        """Return the prediction for a context whose known parts have been added."""
+        raw = torch.addmv(self._bias_2, self._weight_2, known.relu()).tolist()
+        highest = max(raw[:len(self._drafts)])
+        powers = [math.exp(logit - highest) for logit in raw[:len(self._drafts)]]
+        total = sum(powers)
+        rates = (1.0 / (1.0 + math.exp(-max(logit, -80.0))) for logit in raw[len(powers):])
+        return Prediction(
+            scores={name: power / total
+                    for name, power in zip(self._drafts, powers, strict=True)},
+            rates=dict(zip(self._drafts, rates, strict=True)))
+
+
+def _tensor(array: Floats) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
 
 
 def _softmax(logits: Floats) -> Floats:

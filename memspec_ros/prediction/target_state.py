@@ -10,7 +10,7 @@ import torch
 
 from memspec_ros.boundaries import TokenContext
 from memspec_ros.prediction.predictor import Prediction
-from memspec_ros.prediction.ranking_head import RankingHead
+from memspec_ros.prediction.ranking_head import FoldedHead, RankingHead
 
 PROMPT_TOKENS = 256
 PARTS = {'prompt': ('prompt', 'last'), 'recent': ('recent', 'last'),
@@ -52,35 +52,36 @@ class TargetStateRanker:
     """
 
     def __init__(self, head: RankingHead, *, inputs: str = 'both') -> None:
-        self._head = head
-        self._inputs = inputs
+        self._parts = PARTS[inputs]
+        self._head = FoldedHead(head, len(self._parts))
         self._context: TokenContext | None = None
-        self._prompt: Floats | None = None
+        self._known = self._head.bias
 
+    @torch.inference_mode()
     def predict(self, context: TokenContext, recent_tokens: int) -> Prediction:
         """Rank the drafts; the prompt's part is computed once a goal."""
-        return self._head.predict(self.features(context, recent_tokens))
-
-    def features(self, context: TokenContext, recent_tokens: int) -> Floats:
-        """Return the features of a context: [F]."""
         target = context.target
         end = len(context.tokens) - 1
-        num_recent = min(len(context.tokens) - context.prompt_length, recent_tokens)
         if end < 1:
-            return np.full(self._head.num_features, np.nan, dtype=np.float32)
-        parts: dict[str, Floats] = {'last': _mean(target.hidden_states(end - 1, end))}
-        if 'recent' in PARTS[self._inputs]:
+            return self._head.predict(self._head.bias)
+        if context is not self._context:
+            self._context, self._known = context, self._prompt(context)
+        known = self._known
+        num_recent = min(len(context.tokens) - context.prompt_length, recent_tokens)
+        if 'recent' in self._parts and num_recent:
             start = max(end - num_recent, target.first_hidden)
-            parts['recent'] = _mean(target.hidden_states(start, end)) if num_recent else \
-                np.full_like(parts['last'], np.nan)
-        if 'prompt' in PARTS[self._inputs]:
-            parts['prompt'] = self._prompt_part(context)
-        return np.concatenate([parts[name] for name in PARTS[self._inputs]])
+            known = self._add(known, 'recent', target.hidden_states(start, end))
+        return self._head.predict(
+            self._add(known, 'last', target.hidden_states(end - 1, end)))
 
-    def _prompt_part(self, context: TokenContext) -> Floats:
-        if context is not self._context or self._prompt is None:
-            self._context = context
-            end = context.prompt_length - 1
-            start = max(end - PROMPT_TOKENS, context.target.first_hidden)
-            self._prompt = _mean(context.target.hidden_states(min(start, end), end))
-        return self._prompt
+    def _prompt(self, context: TokenContext) -> torch.Tensor:
+        """What the first layer has of the prompt."""
+        end = context.prompt_length - 1
+        start = min(max(end - PROMPT_TOKENS, context.target.first_hidden), end)
+        if 'prompt' not in self._parts or start == end:
+            return self._head.bias
+        return self._add(self._head.bias, 'prompt', context.target.hidden_states(start, end))
+
+    def _add(self, known: torch.Tensor, part: str, states: torch.Tensor) -> torch.Tensor:
+        mean = states[0] if states.shape[0] == 1 else states.mean(dim=0, dtype=torch.float32)
+        return self._head.add(known, self._parts.index(part), mean.to('cpu', torch.float32))

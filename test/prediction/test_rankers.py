@@ -41,15 +41,33 @@ def decoded(prompt_length=6, num_output=0, num_hidden=64):
     return ScriptedContext(tokens=tokens, prompt_length=prompt_length, target=target)
 
 
+def expected(head, context, recent_tokens, inputs='both'):
+    """The prediction for the features that training makes of a context."""
+    states = context.target.hidden_states(0, context.target.length)
+    return head.predict(pooled(states, len(context.tokens) - context.prompt_length,
+                               recent_tokens=recent_tokens, inputs=inputs))
+
+
+def agree(one, other):
+    return one.scores == pytest.approx(other.scores, rel=1e-4, abs=1e-7) and \
+        one.rates == pytest.approx(other.rates, rel=1e-4, abs=1e-7)
+
+
 @pytest.mark.parametrize('inputs', ['prompt', 'recent', 'both'])
 @pytest.mark.parametrize('num_output', [0, 1, 3, 9])
 def test_features_at_run_time_are_those_of_training(inputs, num_output):
+    head = random_head((3 if inputs == 'both' else 2) * HIDDEN)
     context = decoded(num_output=num_output)
-    num_parts = 3 if inputs == 'both' else 2
-    ranker = TargetStateRanker(random_head(num_parts * HIDDEN), inputs=inputs)
-    states = context.target.hidden_states(0, context.target.length)
-    assert ranker.features(context, 4) == pytest.approx(
-        pooled(states, num_output, recent_tokens=4, inputs=inputs), nan_ok=True)
+    ranker = TargetStateRanker(head, inputs=inputs)
+    for _ in range(2):
+        assert agree(ranker.predict(context, 4), expected(head, context, 4, inputs))
+
+
+def test_nothing_known_is_the_mean_of_everything():
+    head = random_head(3 * HIDDEN)
+    nothing = ScriptedContext(tokens=[5], prompt_length=1, target=ScriptedTarget())
+    assert agree(TargetStateRanker(head).predict(nothing, 4),
+                 head.predict(np.full(3 * HIDDEN, np.nan, dtype=np.float32)))
 
 
 def test_the_recent_part_is_the_mean_of_the_states_that_expected_the_last_tokens():
@@ -61,21 +79,23 @@ def test_the_recent_part_is_the_mean_of_the_states_that_expected_the_last_tokens
 
 
 def test_the_prompts_part_is_kept_while_its_states_leave_the_ring():
-    context = decoded(num_hidden=16)
-    ranker = TargetStateRanker(random_head(3 * HIDDEN))
-    before = ranker.features(context, 4)[:HIDDEN]
+    head, context = random_head(3 * HIDDEN), decoded(num_hidden=16)
+    ranker = TargetStateRanker(head)
+    ranker.predict(context, 4)
+    whole = decoded()
     for token in range(20, 50):
-        context.target.extend([context.tokens[-1]], 0)
-        context.tokens.append(token)
+        for it in (context, whole):
+            it.target.extend([it.tokens[-1]], 0)
+            it.tokens.append(token)
     assert context.target.first_hidden > 6
-    assert ranker.features(context, 4)[:HIDDEN] == pytest.approx(before)
+    assert agree(ranker.predict(context, 4), expected(head, whole, 4))
 
 
 def test_a_new_goal_has_its_own_prompt_part():
-    ranker = TargetStateRanker(random_head(3 * HIDDEN))
-    first, second = decoded(), decoded(prompt_length=9)
-    before = ranker.features(first, 4)[:HIDDEN]
-    assert ranker.features(second, 4)[:HIDDEN] != pytest.approx(before)
+    head = random_head(3 * HIDDEN)
+    ranker = TargetStateRanker(head)
+    for context in (decoded(), decoded(prompt_length=9), decoded()):
+        assert agree(ranker.predict(context, 4), expected(head, context, 4))
 
 
 def test_a_prompt_of_one_token_has_no_states_yet():

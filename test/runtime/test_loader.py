@@ -71,7 +71,7 @@ def test_a_load_ends_with_an_event(make_loader):
 def test_decoding_has_the_processors_first(make_loader):
     niceness = []
 
-    def source(slot, **_):
+    def source(*_, **__):
         niceness.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
 
     loader = make_loader(a=source)
