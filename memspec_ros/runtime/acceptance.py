@@ -10,8 +10,10 @@ from memspec_ros.boundaries import IterationOutcome
 
 PRIOR_RATE = 0.6
 PRIOR_WEIGHT = 2.0
+SHARED_WEIGHT = 50.0
 DEPTH_WEIGHT = 4.0
 KEEP = 0.98
+LOWEST, HIGHEST = 0.02, 0.98
 
 
 class AcceptanceEstimate:
@@ -22,16 +24,21 @@ class AcceptanceEstimate:
     until they have evidence of their own.
 
     :param max_depth: deepest proposal that is told apart.
-    :param prior: rate to start from and to return to; ``prior_weight`` is the number of judged
-        proposals that it counts as.
+    :param shared: the estimate of all drafts of the pool together. Text that is hard for one of
+        them is hard for the others, so their rates are its rates, shifted at the first proposal
+        by ``tilt``, until there is much evidence of their own. Without that, a draft that has not
+        run yet looks better in hard text than the one that runs, each in its turn.
+
+    ``prior``: without ``shared``, the rate to start from and to return to.
     """
 
-    __slots__ = ('_accepted', '_judged', '_now', '_offered', '_proposed', 'prior',
-                 'prior_proposing', 'prior_weight')
+    __slots__ = ('_accepted', '_judged', '_now', '_offered', '_proposed', '_shared', 'prior',
+                 'prior_proposing', 'tilt')
 
-    def __init__(self, max_depth: int, prior: float = PRIOR_RATE) -> None:
-        self.prior = prior
-        self.prior_weight = PRIOR_WEIGHT
+    def __init__(self, max_depth: int, shared: AcceptanceEstimate | None = None) -> None:
+        self._shared = shared
+        self.tilt = 0.0
+        self.prior = PRIOR_RATE
         self.prior_proposing = 1.0
         self._now = 0
         self._judged = [0.0] * max_depth
@@ -72,7 +79,10 @@ class AcceptanceEstimate:
     @property
     def rate(self) -> float:
         """a_1: how often the first proposal is right."""
-        return self._rate(0, self.prior, self.prior_weight)
+        if self._shared is None:
+            return self._rate(0, self.prior, PRIOR_WEIGHT)
+        shared = min(max(self._shared.rate + self.tilt, LOWEST), HIGHEST)
+        return self._rate(0, shared, SHARED_WEIGHT)
 
     @property
     def proposing(self) -> float:
@@ -81,13 +91,19 @@ class AcceptanceEstimate:
 
     def expected_accepted(self, max_draft_length: int) -> list[float]:
         """Expected accepted tokens by draft length: [0 to ``max_draft_length``]."""
-        expected, reached, rate = [0.0], 1.0, self.rate
-        for depth in range(max_draft_length):
-            if depth:
-                rate = self._rate(depth, rate, DEPTH_WEIGHT)
+        expected, reached = [0.0], 1.0
+        for rate in self._rates(max_draft_length):
             reached *= rate
             expected.append(expected[-1] + reached)
         return expected
+
+    def _rates(self, count: int) -> list[float]:
+        """a_1 to a_count."""
+        rates = [self.rate]
+        shared = None if self._shared is None else self._shared._rates(count)
+        for depth in range(1, count):
+            rates.append(self._rate(depth, shared[depth] if shared else rates[-1], DEPTH_WEIGHT))
+        return rates[:count]
 
     def _rate(self, depth: int, prior: float, weight: float) -> float:
         if depth >= len(self._judged):

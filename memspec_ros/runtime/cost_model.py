@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from memspec_ros.boundaries import IterationOutcome
 from memspec_ros.records import ADAPTIVE_DRAFT_LENGTH
 from memspec_ros.runtime.acceptance import AcceptanceEstimate
-from memspec_ros.runtime.plan import PLAIN_DRAFT
+from memspec_ros.runtime.plan import NGRAM_DRAFT, PLAIN_DRAFT
 
 SMOOTHING = 0.02
 SLOWDOWN_SMOOTHING = 0.3
@@ -66,7 +66,7 @@ class CostModel:
         self._draft_step_s: dict[str, Average] = {}
         self._catch_up_s: dict[str, Average] = {}
         self._load_s: dict[str, Average] = {}
-        self._acceptance: dict[str, AcceptanceEstimate] = {}
+        self.forget_acceptance()
 
     def start_goal(self) -> None:
         """Note that the drafts have seen nothing of what comes."""
@@ -103,6 +103,9 @@ class CostModel:
             self._observe_drafting(outcome)
         if outcome.draft != PLAIN_DRAFT:
             self.acceptance(outcome.draft).observe(outcome, draft_length)
+            if outcome.draft != NGRAM_DRAFT:
+                self._of_pool.fade_to(self._iteration)
+                self._of_pool.observe(outcome, draft_length)
 
     def _observe_drafting(self, outcome: IterationOutcome) -> None:
         """Tell steps from the catch-up that comes with the first ones after a switch.
@@ -121,13 +124,16 @@ class CostModel:
         """Return the acceptance estimate of a draft, faded to now; policies may feed it too."""
         estimate = self._acceptance.get(draft)
         if estimate is None:
-            estimate = self._acceptance[draft] = AcceptanceEstimate(self.max_draft_length)
+            shared = None if draft == NGRAM_DRAFT else self._of_pool
+            estimate = AcceptanceEstimate(self.max_draft_length, shared)
+            self._acceptance[draft] = estimate
         estimate.fade_to(self._iteration)
         return estimate
 
     def forget_acceptance(self) -> None:
         """Drop what was learnt about acceptance; times stay (the reset before each prompt)."""
-        self._acceptance.clear()
+        self._acceptance: dict[str, AcceptanceEstimate] = {}
+        self._of_pool = AcceptanceEstimate(self.max_draft_length)
 
     def target_s(self, width: int) -> float:
         """Seconds of a target pass; between measured widths linear, beyond them the nearest."""

@@ -14,13 +14,10 @@ class FixedPredictor:
     """A :class:`~memspec_ros.prediction.predictor.Predictor` for tests and experiments.
 
     :param scores: scores by draft, or what gives them for a number of output tokens.
-    :param rates: first-proposal acceptance by draft, if any.
     """
 
-    def __init__(self, scores: Mapping[str, float] | Callable[[int], Mapping[str, float]], *,
-                 rates: Mapping[str, float] | None = None) -> None:
+    def __init__(self, scores: Mapping[str, float] | Callable[[int], Mapping[str, float]]) -> None:
         self._scores = scores
-        self._rates = rates
         self.num_predictions = 0
 
     def predict(self, context: TokenContext,
@@ -29,4 +26,4 @@ class FixedPredictor:
         self.num_predictions += 1
         scores = self._scores(len(context.tokens) - context.prompt_length) \
             if callable(self._scores) else self._scores
-        return Prediction(scores=scores, rates=self._rates)
+        return Prediction(scores=scores)

@@ -71,3 +71,25 @@ def test_evidence_fades_back_to_the_prior():
     assert bad < estimate.rate < PRIOR_RATE
     estimate.fade_to(1000)
     assert estimate.rate == pytest.approx(PRIOR_RATE, abs=1e-3)
+
+
+def test_a_draft_starts_from_what_the_pool_has_shown_at_every_depth():
+    pool = AcceptanceEstimate(3)
+    for _ in range(60):
+        pool.observe(outcome(3, 1), 3)
+    other = AcceptanceEstimate(3, pool)
+    assert other.expected_accepted(3) == pytest.approx(pool.expected_accepted(3), abs=0.01)
+    other.tilt = 0.1
+    assert other.rate == pytest.approx(min(0.98, pool.rate + 0.1))
+    other.tilt = -0.5
+    assert other.rate == pytest.approx(pool.rate - 0.5)
+
+
+def test_much_evidence_of_its_own_counts_more_than_the_pool():
+    pool = AcceptanceEstimate(3)
+    pool.observe_flags([True] * 100)
+    own = AcceptanceEstimate(3, pool)
+    own.observe_flags([False] * 20)
+    assert own.rate > 0.6
+    own.observe_flags([False] * 400)
+    assert own.rate < 0.15

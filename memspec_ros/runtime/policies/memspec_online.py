@@ -7,15 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from memspec_ros.boundaries import IterationOutcome
-from memspec_ros.prediction.predictor import Prediction, Predictor
+from memspec_ros.prediction.predictor import Predictor
 from memspec_ros.records import ADAPTIVE_DRAFT_LENGTH
-from memspec_ros.runtime.acceptance import PRIOR_RATE
 from memspec_ros.runtime.cost_model import CostModel
 from memspec_ros.runtime.plan import NGRAM_DRAFT, PLAIN_DRAFT, Plan, PlanContext, best_resident
 
-RANKED_WEIGHT, RATED_WEIGHT = 2.0, 12.0
-CLOSE = 0.05
-LOAD_CHARGE = 0.08
+TILT = 0.3
+CLOSE = 0.02
+LOAD_CHARGE = 0.05
 NGRAM_PRIOR_RATE = 0.5
 NGRAM_PRIOR_PROPOSING = 0.3
 
@@ -23,9 +22,12 @@ NGRAM_PRIOR_PROPOSING = 0.3
 class MemSpecOnline:
     """Ranks all arms, the n-gram draft and plain decoding included, by expected tokens/s.
 
-    A draft's acceptance starts from the predictor's rate for the context and follows what was
-    observed: its own iterations when active, its catch-ups when resident (free full feedback).
-    Evidence fades, so the ranking follows the text. A draft that would have to catch up first is
+    A draft's acceptance starts from what the pool's drafts have shown together, tilted by the
+    predictor's score for the context, and follows what was observed: its own iterations when
+    active, its catch-ups when resident (full feedback). Evidence fades, so the ranking follows
+    the text. The predictor's rates are not taken: they come from the texts that drafts were
+    trained on, and the least optimism about drafts that do not run makes decoding go from one
+    to the next. A draft that would have to catch up first is
     charged for it over the interval. One that would have to be loaded is charged, too: loading
     takes processors and bandwidth from decoding, which the paper's GPU does not feel, so a draft
     is loaded only when it promises to beat clearly all that can run now.
@@ -69,12 +71,9 @@ class MemSpecOnline:
         """Forget nothing here: the controller empties the cost model's evidence."""
 
     def _set_priors(self, context: PlanContext) -> None:
-        prediction = self._predictor.predict(context.goal, context.recent_tokens)
-        rates = prior_rates(prediction)
-        weight = RANKED_WEIGHT if prediction.rates is None else RATED_WEIGHT
+        scores = self._predictor.predict(context.goal, context.recent_tokens).scores
         for name in context.candidates:
-            estimate = self._cost_model.acceptance(name)
-            estimate.prior, estimate.prior_weight = rates[name], weight
+            self._cost_model.acceptance(name).tilt = TILT * (scores[name] - 1.0 / len(scores))
         if NGRAM_DRAFT in context.always_resident:
             ngram = self._cost_model.acceptance(NGRAM_DRAFT)
             ngram.prior, ngram.prior_proposing = NGRAM_PRIOR_RATE, NGRAM_PRIOR_PROPOSING
@@ -109,15 +108,3 @@ def _absent(context: PlanContext) -> frozenset[str]:
     if not context.resident:
         return frozenset()
     return frozenset(context.candidates) - context.resident - frozenset(context.loading)
-
-
-def prior_rates(prediction: Prediction) -> Mapping[str, float]:
-    """Return expected first-proposal acceptance per draft.
-
-    A predictor that only ranks gives none: its probabilities then tilt the common prior.
-    """
-    if prediction.rates is not None:
-        return prediction.rates
-    tilt = len(prediction.scores) * 0.1
-    return {name: min(0.95, max(0.05, PRIOR_RATE - 0.1 + tilt * score))
-            for name, score in prediction.scores.items()}
