@@ -48,7 +48,8 @@ def python_files():
     """Every Python source of the project, scripts without a suffix included."""
     listed = subprocess.run(['git', 'ls-files', '-co', '--exclude-standard'], cwd=ROOT,
                             capture_output=True, text=True, check=False).stdout.split('\n')
-    paths = [ROOT / name for name in listed if name] or list(ROOT.rglob('*.py'))
+    paths = [ROOT / name for name in listed if name] or \
+        [path for path in ROOT.rglob('*.py') if path.relative_to(ROOT).parts[0] != 'build']
     return sorted(path for path in paths if path.is_file() and is_python(path))
 
 
