@@ -112,9 +112,10 @@ def test_a_head_in_the_file_is_packed_as_a_computed_one(draft_file):
 
 
 @needs_library
-def test_a_file_of_floats_is_rounded_at_its_load(tmp_path):
+@pytest.mark.parametrize('storage', ['fp32', 'fp16', 'int4'])
+def test_a_file_in_another_form_is_rounded_at_its_load(tmp_path, storage):
     path = tmp_path / 'f.safetensors'
-    write_random_draft(path, 'fp16')
+    write_random_draft(path, storage)
     _, views = load(path, make_surroundings())
     _, weights = read_draft_weights(path)
     step = weights['key'].abs().amax(1, keepdim=True) / 127

@@ -12,6 +12,10 @@ from memspec_ros.records import ADAPTIVE_DRAFT_LENGTH
 from memspec_ros.runtime.cost_model import CostModel
 from memspec_ros.runtime.plan import NGRAM_DRAFT, PLAIN_DRAFT, Plan, PlanContext, best_resident
 
+# Chosen in replay, on answers that no draft was trained on and on answers that they were, so
+# that neither drafts which differ by a percent nor good specialists are served badly:
+# acceptance that a score of 1 promises beyond an equal share; how near to the best a resident
+# draft must come to be judged; by how much a draft must beat what can run to be loaded.
 TILT = 0.3
 CLOSE = 0.02
 LOAD_CHARGE = 0.05
@@ -27,10 +31,12 @@ class MemSpecOnline:
     active, its catch-ups when resident (full feedback). Evidence fades, so the ranking follows
     the text. The predictor's rates are not taken: they come from the texts that drafts were
     trained on, and the least optimism about drafts that do not run makes decoding go from one
-    to the next. A draft that would have to catch up first is
-    charged for it over the interval. One that would have to be loaded is charged, too: loading
-    takes processors and bandwidth from decoding, which the paper's GPU does not feel, so a draft
-    is loaded only when it promises to beat clearly all that can run now.
+    to the next.
+
+    A draft that would have to catch up first is charged for it over the interval. One that would
+    have to be loaded is charged, too: loading takes processors and bandwidth from decoding, which
+    the paper's GPU does not feel, so a draft is loaded only when it promises to beat clearly all
+    that can run now.
 
     :param predictor: the prior.
     :param cost_model: times, and the acceptance estimates that the controller feeds.
