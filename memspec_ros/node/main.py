@@ -25,8 +25,9 @@ from memspec_ros.node.generate_node import GenerateNode
 END_GOALS_S = 0.7
 LINGER_S = 0.1
 END_THREAD_S = 0.5
-# An end that takes so long waits for something that never comes, in DDS or in a driver.
-GIVE_UP_S = 10.0
+# They sum to 2.5 s. An end that takes longer waits for something that never comes, in DDS or in a
+# driver; the second limit holds where no Python runs any more.
+END_S, GIVE_UP_S = 2.8, 10.0
 
 
 def main(args: Sequence[str] | None = None, *,
@@ -93,8 +94,10 @@ class _Process:
         self._executor.create_task(self._node.autostart)
         self._thread.start()
         self._stop.wait()
-        # Ends the process without this thread, and says where each thread stood.
         faulthandler.dump_traceback_later(GIVE_UP_S, exit=True)
+        limit = threading.Timer(END_S, _end_without)
+        limit.daemon = True
+        limit.start()
         self._logger.info('shutting down')
         all_ended = self._node.end_goals(END_GOALS_S)
         # The results are on their way; a client that has just been accepted asks for its own now.
@@ -127,6 +130,13 @@ class _Process:
             return False
         self._executor.shutdown()
         return True
+
+
+def _end_without() -> NoReturn:
+    """End the process though its main thread is stuck, and say where each thread stands."""
+    os.write(2, b'memspec node: stuck in its end; the threads stand at:\n')
+    faulthandler.dump_traceback(all_threads=True)
+    os._exit(0)
 
 
 def _exit_now(code: int) -> NoReturn:

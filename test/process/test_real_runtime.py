@@ -122,4 +122,5 @@ def test_sigint_while_the_model_loads(start):
                  ROOT / 'config' / 'demo.yaml')
     node.wait_for('target SmolLM2', START_LIMIT_S)
     code, seconds = node.stop(signal.SIGINT)
-    assert (code, seconds < 3.0) == (0, True)
+    assert (code, seconds < 3.0) == (0, True), node.output
+    assert 'stuck' not in node.output

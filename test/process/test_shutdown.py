@@ -103,6 +103,15 @@ def test_in_a_pass_that_does_not_end(start_node, peer):
     node.wait_for('a thread is still busy')
 
 
+def test_an_end_that_never_ends_is_cut_short_and_told(start_node):
+    node = start_node('--stuck-end')
+    node.wait_for('active')
+    code, seconds = node.stop()
+    assert (code, seconds < LIMIT_S) == (0, True)
+    assert 'stuck in its end' in node.output
+    assert 'in run' in node.output
+
+
 def test_asked_twice_it_ends_at_once(start_node):
     node = start_node('--load-s', 60)
     node.wait_for('loading target')
