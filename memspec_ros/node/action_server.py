@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -18,10 +19,10 @@ from memspec_ros.node.client_guid import client_prefix
 from memspec_ros.node.client_watch import ClientTrace
 from memspec_ros.records import FinishReason
 
-# Results are kept so long after the goal's end (in Humble: after its acceptance, so longer than
-# goals take) for clients that ask late; who asks at once gets the result however long it takes.
-# A robot that asks every second makes 300 of them, about 5 kB each.
-RESULT_TIMEOUT_S = 300
+# Results are kept so long for clients that ask late, about 5 kB each; who asks at once gets the
+# result however long it takes. It counts from a goal's end, but in Humble from its acceptance:
+# there it must be longer than goals take.
+RESULT_TIMEOUT_S = 300 if os.environ.get('ROS_DISTRO') == 'humble' else 60
 # By default 10 requests are kept that were not taken yet, and the executor takes one at a time:
 # of thirty goals that come at once, some would be lost without a word.
 REQUEST_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
