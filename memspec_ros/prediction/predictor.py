@@ -16,11 +16,9 @@ class Prediction:
     """Scores of all drafts in one context.
 
     :param scores: P(d | x_i): how probably each draft is the best for what comes; sums to 1.
-    :param rates: how often each draft's first proposal will be right, where the predictor knows.
     """
 
     scores: Mapping[str, float]
-    rates: Mapping[str, float] | None = None
 
 
 class Predictor(Protocol):

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -66,9 +65,8 @@ class RankingHead:
 
     def predict(self, features: Floats) -> Prediction:
         """Return the prediction for the features [F] of one context."""
-        scores, rates = self.outputs(features)
-        return Prediction(scores=dict(zip(self.drafts, scores.tolist(), strict=True)),
-                          rates=dict(zip(self.drafts, rates.tolist(), strict=True)))
+        scores, _ = self.outputs(features)
+        return Prediction(scores=dict(zip(self.drafts, scores.tolist(), strict=True)))
 
     def tensors(self) -> Mapping[str, Floats]:
         """Return the arrays by name, as the predictor file keeps them."""
@@ -91,8 +89,9 @@ class FoldedHead:
         self._weights = [_tensor(part.T) for part in np.split(weight, num_parts)]
         self._shifts = [_tensor(part.sum(0)) for part in np.split(shifts, num_parts)]
         self.bias = _tensor(head.bias_1)
-        self._weight_2 = _tensor(head.weight_2.T)
-        self._bias_2 = _tensor(head.bias_2)
+        # Of the scores only: rates are for training's report.
+        self._weight_2 = _tensor(head.weight_2.T[:len(head.drafts)])
+        self._bias_2 = _tensor(head.bias_2[:len(head.drafts)])
 
     def add(self, known: torch.Tensor, part: int, values: torch.Tensor) -> torch.Tensor:
         """Return the first layer's sums with one more part; :attr:`bias` is what they begin as.
@@ -106,15 +105,8 @@ class FoldedHead:
 
     def predict(self, known: torch.Tensor) -> Prediction:
         """Return the prediction for a context whose known parts have been added."""
-        raw = torch.addmv(self._bias_2, self._weight_2, known.relu()).tolist()
-        highest = max(raw[:len(self._drafts)])
-        powers = [math.exp(logit - highest) for logit in raw[:len(self._drafts)]]
-        total = sum(powers)
-        rates = (1.0 / (1.0 + math.exp(-max(logit, -80.0))) for logit in raw[len(powers):])
-        return Prediction(
-            scores={name: power / total
-                    for name, power in zip(self._drafts, powers, strict=True)},
-            rates=dict(zip(self._drafts, rates, strict=True)))
+        logits = torch.addmv(self._bias_2, self._weight_2, known.relu())
+        return Prediction(scores=dict(zip(self._drafts, logits.softmax(0).tolist(), strict=True)))
 
 
 def _tensor(array: Floats) -> torch.Tensor:

@@ -40,7 +40,8 @@ def test_scores_are_a_softmax_and_rates_a_logistic():
     prediction = head.predict(np.array([2.0, 5.0], np.float32))
     powers = np.exp([2.0, 4.0, 0.0])
     assert list(prediction.scores.values()) == pytest.approx(list(powers / powers.sum()))
-    assert list(prediction.rates.values()) == pytest.approx(
+    _, rates = head.outputs(np.array([2.0, 5.0], np.float32))
+    assert list(rates) == pytest.approx(
         [0.5, 1 / (1 + np.exp(-2.0)), 1 / (1 + np.exp(2.0))])
 
 

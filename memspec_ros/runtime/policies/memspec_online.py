@@ -29,9 +29,8 @@ class MemSpecOnline:
     A draft's acceptance starts from what the pool's drafts have shown together, tilted by the
     predictor's score for the context, and follows what was observed: its own iterations when
     active, its catch-ups when resident (full feedback). Evidence fades, so the ranking follows
-    the text. The predictor's rates are not taken: they come from the texts that drafts were
-    trained on, and the least optimism about drafts that do not run makes decoding go from one
-    to the next.
+    the text. The least optimism about drafts that do not run would make decoding go from one to
+    the next.
 
     A draft that would have to catch up first is charged for it over the interval. One that would
     have to be loaded is charged, too: loading takes processors and bandwidth from decoding, which
