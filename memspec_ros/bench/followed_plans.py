@@ -3,12 +3,15 @@
 """Oracle-Dynamic in real time: its schedule is worked out ahead, on the virtual clock.
 
 To search for it while decoding would cost time that an oracle does not need, and loads would go
-on meanwhile; so the search happens before the goal, and decoding follows what it found.
+on meanwhile; so the search happens before the goal, and decoding follows what it found. A load
+that comes a little late misses its scheduling point, and what was planned from there on; so the
+plan grants loads more time than they take in the mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from memspec_ros.boundaries import IterationOutcome
 from memspec_ros.config import RuntimeSettings
@@ -18,6 +21,9 @@ from memspec_ros.replay.oracle import OracleDynamic
 from memspec_ros.replay.profile import DeviceProfile
 from memspec_ros.replay.replay import Replay
 from memspec_ros.runtime.plan import NGRAM_DRAFT, PLAIN_DRAFT, Plan, PlanContext, PoolDraft
+
+# Real loads vary by so much.
+LOAD_ALLOWANCE = 1.2
 
 
 class _Recorder:
@@ -76,6 +82,8 @@ def plan_ahead(table: GoalTable, profile: DeviceProfile, *, drafts: Sequence[Poo
     :raises DataError: the table was not unrolled far enough for the draft length.
     """
     has_ngram = NGRAM_DRAFT in table.runs
+    profile = replace(profile, load_s={draft: LOAD_ALLOWANCE * load_s
+                                       for draft, load_s in profile.load_s.items()})
     replay = Replay(settings, drafts=drafts, profile=profile,
                     predictor=UniformPredictor([draft.name for draft in drafts]),
                     always_resident=(NGRAM_DRAFT, PLAIN_DRAFT) if has_ngram else (PLAIN_DRAFT,))

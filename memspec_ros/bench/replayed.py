@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from memspec_ros.bench.followed_plans import plan_ahead
 from memspec_ros.bench.record import GoalRecord
 from memspec_ros.bench.strategies import NGRAM, ORACLE_DYNAMIC, ORACLE_STATIC, PLAIN, Strategy
 from memspec_ros.bench.summary import Summary
 from memspec_ros.config import RuntimeSettings, Settings
 from memspec_ros.prediction.predictor import Predictor
 from memspec_ros.replay.goal_table import GoalTable
-from memspec_ros.replay.oracle import OracleDynamic, best_static_draft
+from memspec_ros.replay.oracle import best_static_draft
 from memspec_ros.replay.profile import DeviceProfile
 from memspec_ros.replay.replay import Replay
 from memspec_ros.runtime.plan import NGRAM_DRAFT, PLAIN_DRAFT, Policy, PoolDraft
@@ -42,7 +43,7 @@ class ReplayBench:
                           predictor=self.predictor, always_resident=self._always_resident())
         records = []
         for table in self.tables:
-            policy = self._policy(strategy, settings, table, replayed)
+            policy = self._policy(strategy, settings, table)
             if policy is not None:
                 replayed.controller.use_policy(policy)
             records.append(GoalRecord.of(replayed.run_goal(table), strategy=strategy.name,
@@ -65,8 +66,8 @@ class ReplayBench:
         has_ngram = all(NGRAM_DRAFT in table.runs for table in self.tables)
         return (NGRAM_DRAFT, PLAIN_DRAFT) if has_ngram else (PLAIN_DRAFT,)
 
-    def _policy(self, strategy: Strategy, settings: RuntimeSettings, table: GoalTable,
-                replayed: Replay) -> Policy | None:
+    def _policy(self, strategy: Strategy, settings: RuntimeSettings, table: GoalTable
+                ) -> Policy | None:
         names = tuple(draft.name for draft in self.drafts)
         if strategy.name in (PLAIN, NGRAM):
             return StaticDraft({PLAIN: PLAIN_DRAFT, NGRAM: NGRAM_DRAFT}[strategy.name])
@@ -74,8 +75,7 @@ class ReplayBench:
             return StaticDraft(best_static_draft(table, self.profile, drafts=names,
                                                  draft_length=settings.draft_length))
         if strategy.name == ORACLE_DYNAMIC:
-            return OracleDynamic(self.profile, drafts=names, clock=replayed.clock,
-                                 draft_length=settings.draft_length)
+            return plan_ahead(table, self.profile, drafts=self.drafts, settings=settings)
         return None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from memspec_ros.boundaries import TokenContext
+from memspec_ros.boundaries import Target, TokenContext
 from memspec_ros.prediction.predictor import Prediction
 from memspec_ros.prediction.ranking_head import FoldedHead, RankingHead
 
@@ -56,8 +56,8 @@ class TargetStateRanker:
         self._head = FoldedHead(head, len(self._parts))
         self._context: TokenContext | None = None
         self._known = self._head.bias
+        self._recent = RecentSum()
 
-    @torch.inference_mode()
     def predict(self, context: TokenContext, recent_tokens: int) -> Prediction:
         """Rank the drafts; the prompt's part is computed once a goal."""
         target = context.target
@@ -66,22 +66,61 @@ class TargetStateRanker:
             return self._head.predict(self._head.bias)
         if context is not self._context:
             self._context, self._known = context, self._prompt(context)
-        known = self._known
+            self._recent.forget()
         num_recent = min(len(context.tokens) - context.prompt_length, recent_tokens)
-        if 'recent' in self._parts and num_recent:
-            start = max(end - num_recent, target.first_hidden)
-            known = self._add(known, 'recent', target.hidden_states(start, end))
+        if not num_recent or 'recent' not in self._parts:
+            last = _rows(target, end - 1, end)[-1]
+            return self._head.predict(self._head.add(self._known, len(self._parts) - 1, last))
+        start = max(end - num_recent, target.first_hidden)
+        values = np.concatenate(self._recent.move_on(target, start, end))
         return self._head.predict(
-            self._add(known, 'last', target.hidden_states(end - 1, end)))
+            self._head.add(self._known, self._parts.index('recent'), values))
 
-    def _prompt(self, context: TokenContext) -> torch.Tensor:
+    def _prompt(self, context: TokenContext) -> Floats:
         """What the first layer has of the prompt."""
         end = context.prompt_length - 1
         start = min(max(end - PROMPT_TOKENS, context.target.first_hidden), end)
         if 'prompt' not in self._parts or start == end:
             return self._head.bias
-        return self._add(self._head.bias, 'prompt', context.target.hidden_states(start, end))
+        mean = _sum(_rows(context.target, start, end)) / np.float32(end - start)
+        return self._head.add(self._head.bias, self._parts.index('prompt'), mean)
 
-    def _add(self, known: torch.Tensor, part: str, states: torch.Tensor) -> torch.Tensor:
-        mean = states[0] if states.shape[0] == 1 else states.mean(dim=0, dtype=torch.float32)
-        return self._head.add(known, self._parts.index(part), mean.to('cpu', torch.float32))
+
+class RecentSum:
+    """The sum of the target's states over a window that moves on.
+
+    States of committed tokens stay what they are, so only those that came and those that left
+    are read; the whole window is much of what a prediction would have to fetch from memory.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew with the next window."""
+        self._start = self._end = -1
+
+    def move_on(self, target: Target, start: int, end: int) -> tuple[Floats, Floats]:
+        """Return the mean of positions ``start`` to ``end - 1``, and the last one's state."""
+        if not target.first_hidden <= self._start <= start < self._end <= end:
+            rows = _rows(target, start, end)
+            self._sum = _sum(rows)
+        else:
+            rows = _rows(target, self._start, end)
+            self._sum = self._sum + _sum(rows[self._end - self._start:]) \
+                - _sum(rows[:start - self._start])
+        self._start, self._end = start, end
+        return self._sum / np.float32(end - start), rows[-1]
+
+
+def _rows(target: Target, start: int, end: int) -> Floats:
+    """States in float32, [positions, hidden]; a view where that is what they are."""
+    states = target.hidden_states(start, end)
+    if not states.is_cpu or states.dtype is not torch.float32:
+        states = states.to('cpu', torch.float32)
+    return np.asarray(states.numpy())
+
+
+def _sum(rows: Floats) -> Floats:
+    """Sum over positions, [hidden]."""
+    return np.asarray(np.add.reduce(rows, 0))

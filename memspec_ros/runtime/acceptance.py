@@ -32,8 +32,8 @@ class AcceptanceEstimate:
     ``prior``: without ``shared``, the rate to start from and to return to.
     """
 
-    __slots__ = ('_accepted', '_judged', '_now', '_offered', '_proposed', '_shared', 'prior',
-                 'prior_proposing', 'tilt')
+    __slots__ = ('_accepted', '_judged', '_known_rates', '_now', '_offered', '_proposed',
+                 '_shared', 'prior', 'prior_proposing', 'tilt')
 
     def __init__(self, max_depth: int, shared: AcceptanceEstimate | None = None) -> None:
         self._shared = shared
@@ -44,12 +44,14 @@ class AcceptanceEstimate:
         self._judged = [0.0] * max_depth
         self._accepted = [0.0] * max_depth
         self._offered = self._proposed = 0.0
+        self._known_rates: list[float] = []
 
     def observe(self, outcome: IterationOutcome, draft_length: int) -> None:
         """Learn from an iteration in which this draft was asked for ``draft_length`` tokens.
 
         Proposals up to the first wrong one count; what an end of output cut off does not.
         """
+        self._known_rates = []
         num_judged = outcome.num_accepted
         if num_judged < outcome.num_drafted and outcome.finished is None:
             num_judged += 1
@@ -62,6 +64,7 @@ class AcceptanceEstimate:
 
     def observe_flags(self, flags: Sequence[bool]) -> None:
         """Learn from a catch-up: each flag is a first proposal that was right or wrong."""
+        self._known_rates = []
         self._judged[0] += len(flags)
         self._accepted[0] += sum(flags)
 
@@ -69,6 +72,7 @@ class AcceptanceEstimate:
         """Let the evidence fade by the iterations that passed since the last call."""
         if iteration == self._now:
             return
+        self._known_rates = []
         keep = KEEP ** (iteration - self._now)
         self._now = iteration
         self._judged = [keep * value for value in self._judged]
@@ -98,12 +102,20 @@ class AcceptanceEstimate:
         return expected
 
     def _rates(self, count: int) -> list[float]:
-        """a_1 to a_count."""
-        rates = [self.rate]
-        shared = None if self._shared is None else self._shared._rates(count)
-        for depth in range(1, count):
-            rates.append(self._rate(depth, shared[depth] if shared else rates[-1], DEPTH_WEIGHT))
-        return rates[:count]
+        """a_1 to a_count; shared ones are worked out once for all who lean on them."""
+        if self._shared is not None:
+            return self._lean_on(self._shared._rates(count))
+        if len(self._known_rates) < count or self._known_rates[0] != self.rate:
+            rates = [self.rate]
+            for depth in range(1, count):
+                rates.append(self._rate(depth, rates[-1], DEPTH_WEIGHT))
+            self._known_rates = rates
+        return self._known_rates[:count]
+
+    def _lean_on(self, shared: Sequence[float]) -> list[float]:
+        deeper = (self._rate(depth, shared[depth], DEPTH_WEIGHT)
+                  for depth in range(1, len(shared)))
+        return [self.rate, *deeper][:len(shared)]
 
     def _rate(self, depth: int, prior: float, weight: float) -> float:
         if depth >= len(self._judged):

@@ -4,12 +4,10 @@
 
 from __future__ import annotations
 
-import statistics
-
 from memspec_ros.boundaries import Clock, Target
 from memspec_ros.runtime.cost_model import CostModel
 
-NUM_REPEATS = 3
+NUM_ROUNDS = 4
 WARM_UP_TOKENS = 16
 
 
@@ -17,13 +15,19 @@ def measure_target(cost_model: CostModel, target: Target, *, clock: Clock,
                    token_id: int = 1) -> None:
     """Time target passes of every width that drafting can ask for.
 
+    All widths in turn, several times over, and the least time of each: what else the machine
+    does comes and goes, and a width that looks slow for it would never be chosen, and so never
+    be measured again.
+
     The KV cache must be free: it is filled with ``token_id`` and rolled back to empty.
     """
     target.rollback(0)
     target.extend([token_id] * WARM_UP_TOKENS, 1)
-    for width in range(1, cost_model.max_draft_length + 2):
-        seconds = [_pass_s(target, [token_id] * width, clock) for _ in range(NUM_REPEATS)]
-        cost_model.measure_target(width, statistics.median(seconds))
+    widths = range(1, cost_model.max_draft_length + 2)
+    rounds = [[_pass_s(target, [token_id] * width, clock) for width in widths]
+              for _ in range(NUM_ROUNDS)]
+    for width, seconds in zip(widths, zip(*rounds, strict=True), strict=True):
+        cost_model.measure_target(width, min(seconds))
     target.rollback(0)
 
 

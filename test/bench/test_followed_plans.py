@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from memspec_ros.bench.followed_plans import FollowedPlans, plan_ahead
@@ -20,18 +22,19 @@ DRAFTS = [PoolDraft(name=name, domain=name) for name in NAMES]
 SETTINGS = RuntimeSettings(draft_length=3, reset_per_goal=True, cache_capacity=2)
 
 
-def table():
-    """The best draft changes twice."""
-    best = {name: np.zeros((60, 4), dtype=bool) for name in NAMES}
-    best['code'][:20] = best['law'][20:40] = best['general'][40:] = True
+def table(num_tokens=60, phase=20):
+    """The best draft changes after every phase."""
+    best = {name: np.zeros((num_tokens, 4), dtype=bool) for name in NAMES}
+    for number, start in enumerate(range(0, num_tokens, phase)):
+        best[('code', 'law', 'general')[number % 3]][start:start + phase] = True
     return GoalTable.from_matches(best, name='goal', domain='code')
 
 
-def replayed(policy_of):
-    replay = Replay(SETTINGS, drafts=DRAFTS, profile=ORIN_NANO,
+def replayed(policy_of, profile=ORIN_NANO, goal=None):
+    replay = Replay(SETTINGS, drafts=DRAFTS, profile=profile,
                     predictor=UniformPredictor(NAMES))
     replay.controller.use_policy(policy_of(replay))
-    return replay.run_goal(table())
+    return replay.run_goal(goal or table())
 
 
 def test_the_followed_schedule_is_the_oracles_own():
@@ -42,6 +45,18 @@ def test_the_followed_schedule_is_the_oracles_own():
     assert followed.time.decode_s == oracle.time.decode_s
     assert followed.drafts_used == oracle.drafts_used
     assert len(followed.drafts_used) >= 2
+
+
+def test_loads_that_come_a_little_late_are_planned_for():
+    def loads(iterations):
+        return {'': iterations * ORIN_NANO.iteration_s('code', 3)}
+
+    goal = table(160, phase=16)     # an interval of four iterations in which all is accepted
+    almost_an_interval = replace(ORIN_NANO, load_s=loads(3.6))
+    plans = plan_ahead(goal, almost_an_interval, drafts=DRAFTS, settings=SETTINGS)
+    late = replayed(lambda _: plans, replace(ORIN_NANO, load_s=loads(4.1)), goal)
+    assert len(late.drafts_used) > 1
+    assert late.time.fallback_s == 0.0
 
 
 class At:

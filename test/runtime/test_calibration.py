@@ -21,3 +21,19 @@ def test_every_width_is_timed_and_the_target_left_empty():
         [0.011, 0.012, 0.013, 0.014])
     assert target.length == 0
     assert max(target.widths[1:]) == 4
+
+
+def test_what_slows_the_machine_for_a_while_makes_no_width_look_slow():
+    clock = VirtualClock()
+    num_passes = 0
+
+    def take_time(width):
+        nonlocal num_passes
+        num_passes += 1
+        busy = 3 if 4 <= num_passes <= 9 else 1
+        clock.advance(busy * (0.010 + 0.001 * width))
+
+    model = CostModel(max_draft_length=3)
+    measure_target(model, ScriptedTarget(on_extend=take_time), clock=clock)
+    assert [model.target_s(width) for width in (1, 2, 3, 4)] == pytest.approx(
+        [0.011, 0.012, 0.013, 0.014])

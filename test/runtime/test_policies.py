@@ -148,6 +148,20 @@ def test_memspec_wants_the_top_k_and_awaits_the_first_draft_once():
     assert memspec.plan(context(1)).awaited == ''
 
 
+def test_memspec_changes_drafts_for_a_clear_difference_only():
+    """What is at hand goes before what scores a little better; absent drafts pay twice."""
+    ahead = policy('memspec', scores={'law': 0.38, 'general': 0.2, 'code': 0.42})
+    in_use = {'resident': ('law', 'general'), 'active': 'law'}
+    assert ahead.plan(context(1)).desired == 'code'
+    plan = ahead.plan(context(1, **in_use))
+    assert plan.ranking[:3] == ('law', 'code', 'general')
+    assert plan.working_set == ('law', 'code')
+    assert ahead.plan(context(1, resident=('law',), loading=('code',), active='law')).desired \
+        == 'law'
+    clearly = policy('memspec', scores={'law': 0.2, 'general': 0.1, 'code': 0.7})
+    assert clearly.plan(context(1, **in_use)).desired == 'code'
+
+
 def test_prediction_only_loads_one_draft_at_a_time():
     prediction_only = policy('prediction_only', scores=SCORES)
     assert prediction_only.plan(context()).working_set == ('code',)

@@ -4,15 +4,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from memspec_ros.boundaries import IterationOutcome
 from memspec_ros.prediction.predictor import Predictor
 from memspec_ros.runtime.plan import Plan, PlanContext, ranked_plan
 
+# What scores must differ by to mean anything. Chosen in replay, on answers that neither drafts
+# nor predictor were trained on.
+INDIFFERENCE = 0.15
+
 
 class MemSpec:
     """Keeps the K best predicted drafts resident and runs the best that is (Algorithms 1 to 3).
+
+    Scores that differ by less than ``INDIFFERENCE`` say the same, and of drafts that are as good
+    the one in use goes before the one in memory, and that before the absent one. The paper's
+    algorithms leave this open; without it, noise in the scores of drafts that are alike makes
+    loads, and every load is paid for by fallback.
 
     :param predictor: gives P(d | x_i) for every draft of the pool.
     """
@@ -21,9 +30,10 @@ class MemSpec:
         self._predictor = predictor
 
     def plan(self, context: PlanContext) -> Plan:
-        """Rank by the predicted score; W_i are the top K."""
+        """Rank by the predicted score and by what is at hand; W_i are the top K."""
         scores = self._predictor.predict(context.goal, context.recent_tokens).scores
-        return ranked_plan(context, scores, working_set_size=context.cache_capacity)
+        return ranked_plan(context, _held(scores, context),
+                           working_set_size=context.cache_capacity)
 
     def observe(self, outcome: IterationOutcome) -> None:
         """Learn nothing: the predictor was trained offline."""
@@ -46,3 +56,10 @@ class PredictionOnly(MemSpec):
             return plan
         return Plan(ranking=plan.ranking, scores=scores, working_set=context.loading,
                     awaited=plan.awaited)
+
+
+def _held(scores: Mapping[str, float], context: PlanContext) -> dict[str, float]:
+    """Scores with an ``INDIFFERENCE`` for a draft in memory, or on its way, and one for use."""
+    at_hand = context.resident | frozenset(context.loading)
+    return {draft: score + INDIFFERENCE * ((draft in at_hand) + (draft == context.active))
+            for draft, score in scores.items()}
