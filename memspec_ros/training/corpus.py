@@ -21,9 +21,7 @@ from memspec_ros.training.corpus_job import (
 )
 from memspec_ros.training.progress import Progress
 from memspec_ros.training.prompts import read_prompts, tokenize
-from memspec_ros.training.trained_target import FP32, TrainedTarget
-
-SERVED = 'served'
+from memspec_ros.training.trained_target import FORMS, SERVED, TrainedTarget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +40,7 @@ class CorpusRequest:
     def load_target(self) -> TrainedTarget:
         """Load the target in the form that answers are made in."""
         return TrainedTarget.load(self.target, tokenizer=self.tokenizer,
-                                  as_served=self.options.form != FP32)
+                                  as_served=True, form=self.options.form)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--keep-states', action='store_true',
                         help="keep the target's hidden states (1.2 KB a token at 576 channels), "
                         'so that distilling need not run it again')
-    parser.add_argument('--form', choices=(SERVED, FP32), default=SERVED,
+    parser.add_argument('--form', choices=FORMS, default=SERVED,
                         help='numbers that the target computes in: as the node serves it '
                         '(default; the native decoder, where it is built), or fp32')
     parser.add_argument('--workers', type=int, default=1,

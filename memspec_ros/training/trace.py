@@ -39,7 +39,7 @@ from memspec_ros.training.served_drafts import served_drafts
 from memspec_ros.training.slots import TargetTables
 from memspec_ros.training.trace_check import check_table
 from memspec_ros.training.trace_runs import Runs, boundary_runs, feature_runs, output_of
-from memspec_ros.training.trained_target import TrainedTarget
+from memspec_ros.training.trained_target import FORMS, SERVED, TrainedTarget, node_dtype
 
 NGRAM = 'ngram'
 MAX_STEPS = 15
@@ -83,6 +83,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='ask the drafts as the node runs them, with states of the target '
                         'as the node computes them: slower, and right to the token for answers '
                         'that were made so (memspec corpus --form served)')
+    parser.add_argument('--form', choices=FORMS, default=SERVED,
+                        help='numbers that the target computes in, with --as-served: as the node '
+                        'serves it (default), or fp32')
     parser.add_argument('--report', type=Path, metavar='FILE',
                         help='print the matrix of drafts by domains, and write it there as JSON, '
                         'and beside it as PNG where matplotlib is installed')
@@ -95,7 +98,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Trace a pool and report."""
-    target = TrainedTarget.load(args.target, tokenizer=args.tokenizer, as_served=args.as_served)
+    target = TrainedTarget.load(args.target, tokenizer=args.tokenizer, as_served=args.as_served,
+                                form=args.form)
     pool = load_pool(resolve(args.pool), target.tokenizer.content_checksum())
     items = read_corpora(args.corpus, target, args.output.with_name('.states'))
     options = TraceOptions(steps=args.steps, ngram=not args.no_ngram,
@@ -106,7 +110,8 @@ def run(args: argparse.Namespace) -> int:
     if args.report:
         report(DraftMatrix.from_table(table, args.draft_length), args.report, pool)
     if args.check:
-        loaded = load_target(TargetSettings(model=args.target, tokenizer=args.tokenizer))
+        loaded = load_target(TargetSettings(model=args.target, tokenizer=args.tokenizer,
+                                            dtype=node_dtype(args.form)))
         drafts = {**tracer.served, NGRAM: NgramDraft(name=NGRAM)}
         print(check_table(table, loaded.target, drafts, draft_length=args.draft_length,
                           goals_per_domain=args.check))

