@@ -66,6 +66,11 @@ class IterationLog(Metrics):
             (self._loading_s if loading else self._quiet_s).append(seconds)
         self._switched, self._was_loading = False, is_loading
 
+    def add_load(self, draft: str, seconds: float) -> None:
+        """Count a load, unless decoding waited for it: with idle processors it takes less."""
+        if self.goal.num_iterations:
+            self.timings.add_load(draft, seconds)
+
     def stalls(self) -> Stalls:
         """Return how loads slowed the goal's iterations; switches are not among them."""
         return stalls_of(self._quiet_s, self._loading_s)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from memspec_ros.bench.record import GoalRecord
@@ -31,7 +31,7 @@ def profile_of(start: DeviceProfile, records: Sequence[GoalRecord]) -> DevicePro
         start, target_s=target_s, draft_step_s={**steps_s, '': _mean_step_s(timings, steps_s)},
         overhead_s=max(0.0, mean(timings.overhead, 'all')),
         catch_up_s=(_switch_s(timings, start), 0.0), prediction_s=_prediction_s(records),
-        load_slowdown=_slowdown(timings, target_s),
+        load_slowdown=_slowdown(timings, target_s), load_s=_load_s(timings, start),
         source=f'means over {len(records)} measured goals')
 
 
@@ -61,6 +61,14 @@ def _switch_s(timings: Timings, start: DeviceProfile) -> float:
             count += num_switches
             extra_s += seconds - num_steps * mean(timings.steps, draft)
     return max(0.0, extra_s / count) if count else start.catch_up_s[0]
+
+
+def _load_s(timings: Timings, start: DeviceProfile) -> Mapping[str, float]:
+    """Mean of loads while a goal was decoded, the same for all drafts."""
+    num_loads = sum(count for count, _ in timings.loads.values())
+    if not num_loads:
+        return start.load_s
+    return {'': sum(seconds for _, seconds in timings.loads.values()) / num_loads}
 
 
 def _prediction_s(records: Sequence[GoalRecord]) -> float:

@@ -69,6 +69,7 @@ class RealTimeBench:
                                  counters=assembly.draft_cache.counters,
                                  is_loading=lambda: assembly.loader.is_reading)
         assembly.controller.metrics = self._log
+        assembly.draft_cache.observe_loads(self._observe_load)
 
     @property
     def pool(self) -> tuple[str, ...]:
@@ -186,6 +187,10 @@ class RealTimeBench:
                           drafts={draft: self.bring_in(draft)}, domain=key.workload,
                           max_draft_length=self.unroll,
                           ended=result.finish_reason is FinishReason.STOP)
+
+    def _observe_load(self, draft: str, seconds: float) -> None:
+        self.assembly.controller.cost_model.measure_load(draft, seconds)
+        self._log.add_load(draft, seconds)
 
     def _always_resident(self) -> tuple[str, ...]:
         return (NGRAM_DRAFT,) if NGRAM_DRAFT in self.assembly.drafts else ()

@@ -19,7 +19,7 @@ class Timings:
 
     target, target_loading: passes by width; steps: draft steps by draft; switches: iterations
     that began with a catch-up, by draft (count, draft seconds, steps); overhead: what iterations
-    took beside passes and steps.
+    took beside passes and steps; loads: by draft, those that ended while a goal was decoded.
     """
 
     target: dict[str, Sum] = field(default_factory=dict)
@@ -27,6 +27,11 @@ class Timings:
     steps: dict[str, Sum] = field(default_factory=dict)
     switches: dict[str, Sum] = field(default_factory=dict)
     overhead: dict[str, Sum] = field(default_factory=dict)
+    loads: dict[str, Sum] = field(default_factory=dict)
+
+    def add_load(self, draft: str, seconds: float) -> None:
+        """Count a load."""
+        _add(self.loads, draft, 1, seconds)
 
     def add(self, outcome: IterationOutcome, seconds: float, *, loading: bool,
             switched: bool) -> None:

@@ -30,9 +30,12 @@ def tiny(models):
         yield made
 
 
-def test_every_draft_runs_alone(tiny):
+def test_every_draft_runs_alone_and_loads_beside_decoding(tiny):
     records = calibrate(tiny, [KEY])
-    assert [record.strategy for record in records] == ['general', 'code', 'law', 'ngram']
+    assert [record.strategy for record in records] == ['general', 'code', 'law', 'ngram',
+                                                       'mab_async', 'mab_async']
+    assert not any(record.timings.loads for record in records[:4])
+    assert sum(len(record.timings.loads) for record in records[4:]) > 0
     for record in records[:3]:
         assert set(record.timings.steps) == {record.strategy}
         assert record.timings.switches[record.strategy][0] >= 1

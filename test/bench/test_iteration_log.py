@@ -53,6 +53,16 @@ def test_the_parts_of_iterations_are_kept_apart(log):
     assert log.goal.num_iterations == 3
 
 
+def test_loads_that_decoding_waited_for_are_left_out(log):
+    log.add_load('code', 0.02)
+    log.add_iteration(outcome(), 0.017, desired=True)
+    log.add_load('law', 0.03)
+    assert log.timings.loads == {'law': [1.0, 0.03]}
+    log.start_goal()
+    log.add_load('math', 0.02)
+    assert log.timings.loads == {}
+
+
 def test_an_iteration_during_which_a_load_ended_counts_as_loading(log, loading):
     log.add_iteration(outcome(), 0.017, desired=True)
     loading.now = True

@@ -23,7 +23,7 @@ RECORD = GoalRecord(
     load_wait_s=0.0, startup_s=0.2, num_points=13, timings=Timings(
         target={'4': [40.0, 0.8]}, target_loading={'4': [10.0, 0.25]},
         steps={'code': [60.0, 0.18]}, switches={'code': [4.0, 0.06, 12.0]},
-        overhead={'all': [40.0, 0.08]}))
+        overhead={'all': [40.0, 0.08]}, loads={'code': [2.0, 0.11], 'law': [1.0, 0.07]}))
 
 
 def test_the_means_of_what_was_measured_take_their_place():
@@ -37,7 +37,7 @@ def test_the_means_of_what_was_measured_take_their_place():
     assert profile.catch_up_s[0] == pytest.approx(0.06 / 4 - 3 * 0.003)
     assert profile.prediction_s == pytest.approx(0.005)
     assert profile.load_slowdown == pytest.approx(1.25)
-    assert profile.load_of('code') == 0.05
+    assert profile.load_of('code') == profile.load_of('law') == pytest.approx(0.06)
     assert '2 measured goals' in profile.source
 
 

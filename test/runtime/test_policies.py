@@ -162,6 +162,13 @@ def test_memspec_changes_drafts_for_a_clear_difference_only():
     assert clearly.plan(context(1, **in_use)).desired == 'code'
 
 
+def test_memspec_prefetches_what_is_likely_to_be_wanted():
+    memspec = policy('memspec', scores={'law': 0.25, 'general': 0.15, 'code': 0.6})
+    assert memspec.plan(context()).working_set == ('code',)
+    kept = memspec.plan(context(1, resident=('law', 'code'), active='code'))
+    assert kept.working_set == ('code', 'law')
+
+
 def test_prediction_only_loads_one_draft_at_a_time():
     prediction_only = policy('prediction_only', scores=SCORES)
     assert prediction_only.plan(context()).working_set == ('code',)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from memspec_ros.boundaries import IterationOutcome
 from memspec_ros.prediction.predictor import Predictor
@@ -13,10 +14,15 @@ from memspec_ros.runtime.plan import Plan, PlanContext, ranked_plan
 # What scores must differ by to mean anything. Chosen in replay, on answers that neither drafts
 # nor predictor were trained on.
 INDIFFERENCE = 0.15
+# The probability from which a draft is loaded before it is wanted. On a machine whose processors
+# load and decode, a load costs tokens even where it holds nothing up.
+WORTH_PREFETCHING = 0.3
 
 
 class MemSpec:
-    """Keeps the K best predicted drafts resident and runs the best that is (Algorithms 1 to 3).
+    """Keeps the best predicted drafts resident and runs the best that is (Algorithms 1 to 3).
+
+    W_i are the top K, but for those that are neither in memory nor likely to be wanted.
 
     Scores that differ by less than ``INDIFFERENCE`` say the same, and of drafts that are as good
     the one in use goes before the one in memory, and that before the absent one. The paper's
@@ -32,8 +38,12 @@ class MemSpec:
     def plan(self, context: PlanContext) -> Plan:
         """Rank by the predicted score and by what is at hand; W_i are the top K."""
         scores = self._predictor.predict(context.goal, context.recent_tokens).scores
-        return ranked_plan(context, _held(scores, context),
+        plan = ranked_plan(context, _held(scores, context),
                            working_set_size=context.cache_capacity)
+        at_hand = _at_hand(context)
+        return replace(plan, working_set=tuple(
+            draft for draft in plan.working_set if draft == plan.desired or draft in at_hand
+            or scores[draft] >= WORTH_PREFETCHING))
 
     def observe(self, outcome: IterationOutcome) -> None:
         """Learn nothing: the predictor was trained offline."""
@@ -58,8 +68,13 @@ class PredictionOnly(MemSpec):
                     awaited=plan.awaited)
 
 
+def _at_hand(context: PlanContext) -> frozenset[str]:
+    """Drafts in memory or on their way."""
+    return context.resident | frozenset(context.loading)
+
+
 def _held(scores: Mapping[str, float], context: PlanContext) -> dict[str, float]:
     """Scores with an ``INDIFFERENCE`` for a draft in memory, or on its way, and one for use."""
-    at_hand = context.resident | frozenset(context.loading)
+    at_hand = _at_hand(context)
     return {draft: score + INDIFFERENCE * ((draft in at_hand) + (draft == context.active))
             for draft, score in scores.items()}
