@@ -13,7 +13,7 @@ from memspec_ros.bench.summary import Summary, ratios
 from memspec_ros.bench.timings import Sum, sum_of_timings
 from memspec_ros.replay.profile import DeviceProfile
 
-BASES = ('general_static', 'mab_async', 'oracle_dynamic', 'plain')
+BASES = ('general_static', 'mab_async', 'oracle_dynamic', 'oracle_all', 'plain')
 TRUSTED_SHARE_OF_OTHERS = 0.05
 COUNTS = ('num_loads', 'num_evictions', 'num_wasted_prefetches', 'num_switches', 'hit_rate')
 

@@ -76,9 +76,10 @@ class FollowedPlans:
 
 
 def plan_ahead(table: GoalTable, profile: DeviceProfile, *, drafts: Sequence[PoolDraft],
-               settings: RuntimeSettings) -> FollowedPlans:
+               settings: RuntimeSettings, all_arms: bool = True) -> FollowedPlans:
     """Return Oracle-Dynamic's schedule of a goal on a device.
 
+    :param all_arms: with n-gram draft and plain decoding among the arms.
     :raises DataError: the table was not unrolled far enough for the draft length.
     """
     has_ngram = NGRAM_DRAFT in table.runs
@@ -89,7 +90,7 @@ def plan_ahead(table: GoalTable, profile: DeviceProfile, *, drafts: Sequence[Poo
                     always_resident=(NGRAM_DRAFT, PLAIN_DRAFT) if has_ngram else (PLAIN_DRAFT,))
     recorder = _Recorder(OracleDynamic(
         profile, drafts=[draft.name for draft in drafts], clock=replay.clock,
-        draft_length=settings.draft_length))
+        draft_length=settings.draft_length, all_arms=all_arms))
     replay.controller.use_policy(recorder)
     replay.run_goal(table)
     return FollowedPlans(recorder.plans)

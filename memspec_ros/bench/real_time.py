@@ -13,9 +13,10 @@ from memspec_ros.bench.iteration_log import IterationLog
 from memspec_ros.bench.record import GoalRecord, digest_of
 from memspec_ros.bench.strategies import (
     NGRAM,
-    ORACLE_DYNAMIC,
+    ORACLE_ALL,
     ORACLE_STATIC,
     PLAIN,
+    PLANNED_AHEAD,
     STRATEGIES,
     Strategy,
 )
@@ -217,9 +218,10 @@ class RealTimeBench:
         if strategy.name == ORACLE_STATIC:
             return StaticDraft(best_static_draft(table, profile, drafts=self.pool,
                                                  draft_length=self.draft_length))
-        if strategy.name == ORACLE_DYNAMIC:
+        if strategy.name in PLANNED_AHEAD:
             return plan_ahead(table, profile, drafts=self.drafts,
-                              settings=self._settings.runtime)
+                              settings=self._settings.runtime,
+                              all_arms=strategy.name == ORACLE_ALL)
         return None
 
     def _forget(self) -> None:

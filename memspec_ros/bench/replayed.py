@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 
 from memspec_ros.bench.followed_plans import plan_ahead
 from memspec_ros.bench.record import GoalRecord
-from memspec_ros.bench.strategies import NGRAM, ORACLE_DYNAMIC, ORACLE_STATIC, PLAIN, Strategy
+from memspec_ros.bench.strategies import (
+    NGRAM,
+    ORACLE_ALL,
+    ORACLE_STATIC,
+    PLAIN,
+    PLANNED_AHEAD,
+    Strategy,
+)
 from memspec_ros.bench.summary import Summary
 from memspec_ros.config import RuntimeSettings, Settings
 from memspec_ros.prediction.predictor import Predictor
@@ -74,8 +81,9 @@ class ReplayBench:
         if strategy.name == ORACLE_STATIC:
             return StaticDraft(best_static_draft(table, self.profile, drafts=names,
                                                  draft_length=settings.draft_length))
-        if strategy.name == ORACLE_DYNAMIC:
-            return plan_ahead(table, self.profile, drafts=self.drafts, settings=settings)
+        if strategy.name in PLANNED_AHEAD:
+            return plan_ahead(table, self.profile, drafts=self.drafts, settings=settings,
+                              all_arms=strategy.name == ORACLE_ALL)
         return None
 
 

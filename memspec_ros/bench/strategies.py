@@ -15,6 +15,8 @@ PLAIN = 'plain'
 NGRAM = 'ngram'
 ORACLE_STATIC = 'oracle_static'
 ORACLE_DYNAMIC = 'oracle_dynamic'
+ORACLE_ALL = 'oracle_all'
+PLANNED_AHEAD = (ORACLE_DYNAMIC, ORACLE_ALL)
 ONLINE_ADAPTIVE = 'memspec_online_adaptive'
 
 
@@ -58,6 +60,7 @@ STRATEGIES = {strategy.name: strategy for strategy in (
     Strategy(name=ONLINE_ADAPTIVE, label='MemSpec, online, adaptive length', parameters={
         'runtime.policy': 'memspec_online', 'runtime.draft_length': -1}),
     Strategy(name=ORACLE_DYNAMIC, label='Oracle-Dynamic', needs_table=True),
+    Strategy(name=ORACLE_ALL, label='Oracle-Dynamic, n-gram and plain too', needs_table=True),
 )}
 assert set(POLICIES) <= set(STRATEGIES)
 

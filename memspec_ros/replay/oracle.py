@@ -25,17 +25,19 @@ class OracleDynamic:
 
     :param table_of: the acceptance table of the goal at hand.
     :param draft_length: fixed; the oracle chooses drafts, not lengths.
+    :param all_arms: let it run what needs no slot, too; the paper's runs the pool's drafts.
     :param clock: tells how far loads have come.
     """
 
     def __init__(self, profile: DeviceProfile, *, drafts: Sequence[str], draft_length: int,
                  clock: Clock, table_of: Callable[[TokenContext], GoalTable] | None = None,
-                 ) -> None:
+                 all_arms: bool = True) -> None:
         self._profile = profile
         self._drafts = tuple(drafts)
         self._draft_length = draft_length
         self._clock = clock
         self._table_of = table_of or _table_of_context
+        self._all_arms = all_arms
         self._ends_s: dict[str, float] = {}
         self._schedule: Schedule | None = None
 
@@ -63,7 +65,8 @@ class OracleDynamic:
     def _start(self, context: PlanContext) -> Plan:
         self._schedule = Schedule(
             self._table_of(context.goal), self._profile, drafts=self._drafts,
-            always_resident=context.always_resident, cache_capacity=context.cache_capacity,
+            always_resident=context.always_resident if self._all_arms or not self._drafts else (),
+            cache_capacity=context.cache_capacity,
             scheduling_interval=context.scheduling_interval, draft_length=self._draft_length)
         start = self._schedule.best_start()
         if not start:

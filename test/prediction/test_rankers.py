@@ -90,6 +90,20 @@ def test_the_prompts_part_is_kept_while_its_states_leave_the_ring():
     assert agree(ranker.predict(context, 4), expected(head, whole, 4))
 
 
+@pytest.mark.parametrize('step', [1, 3, 7])
+def test_the_window_moves_on_with_the_output(step):
+    """Whether it grows, slides, or has moved past all that it held; and after a smaller T."""
+    head, context = random_head(3 * HIDDEN), decoded(num_hidden=128)
+    ranker = TargetStateRanker(head)
+    for point in range(12):
+        recent_tokens = 5 if point < 9 else 3
+        assert agree(ranker.predict(context, recent_tokens),
+                     expected(head, context, recent_tokens))
+        for _ in range(step):
+            context.target.extend([context.tokens[-1]], 0)
+            context.tokens.append(len(context.tokens) % 60 + 1)
+
+
 def test_a_new_goal_has_its_own_prompt_part():
     head = random_head(3 * HIDDEN)
     ranker = TargetStateRanker(head)

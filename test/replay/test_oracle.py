@@ -19,6 +19,7 @@ from memspec_ros.replay.profile import DeviceProfile
 from memspec_ros.replay.replay import Replay
 from memspec_ros.replay.schedule import Schedule
 from memspec_ros.runtime.plan import Plan, PoolDraft
+from memspec_ros.runtime.policies.static import StaticDraft
 from memspec_ros.testing.scripted_model import ScriptedContext
 
 NAMES = ('general', 'code', 'math')
@@ -104,6 +105,19 @@ def brute_force_s(table, settings, profile, prefix=()):
 def test_oracle_dynamic_is_as_good_as_the_best_of_all_schedules(seed):
     table = table_of(seed)
     assert oracle_s(table) == pytest.approx(brute_force_s(table, SETTINGS, PROFILE))
+
+
+def test_the_papers_oracle_runs_the_pools_drafts_only():
+    """On text that is hard for all of them, where plain decoding is faster."""
+    table = GoalTable.from_matches({name: np.zeros((8, 3), dtype=bool) for name in NAMES},
+                                   name='hard')
+
+    def hard_s(all_arms):
+        return decode_s(lambda run: OracleDynamic(PROFILE, drafts=NAMES, draft_length=3,
+                                                  clock=run.clock, all_arms=all_arms), table)
+
+    assert hard_s(all_arms=False) == decode_s(lambda _: StaticDraft('general'), table)
+    assert hard_s(all_arms=False) > hard_s(all_arms=True)
 
 
 @pytest.mark.parametrize('change', [
