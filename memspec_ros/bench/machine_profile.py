@@ -25,13 +25,15 @@ def profile_of(start: DeviceProfile, records: Sequence[GoalRecord]) -> DevicePro
     if not timings.target:
         return start
     target_s = _target_s(start, timings)
+    load_s, awaited_load_share = _loads(timings, start)
     steps_s = {draft: mean(timings.steps, draft, otherwise)
                for draft, otherwise in start.draft_step_s.items()}
     return replace(
         start, target_s=target_s, draft_step_s={**steps_s, '': _mean_step_s(timings, steps_s)},
         overhead_s=max(0.0, mean(timings.overhead, 'all')),
         catch_up_s=(_switch_s(timings, start), 0.0), prediction_s=_prediction_s(records),
-        load_slowdown=_slowdown(timings, target_s), load_s=_load_s(timings, start),
+        load_slowdown=_slowdown(timings, target_s), load_s=load_s,
+        awaited_load_share=awaited_load_share,
         source=f'means over {len(records)} measured goals')
 
 
@@ -63,12 +65,16 @@ def _switch_s(timings: Timings, start: DeviceProfile) -> float:
     return max(0.0, extra_s / count) if count else start.catch_up_s[0]
 
 
-def _load_s(timings: Timings, start: DeviceProfile) -> Mapping[str, float]:
-    """Mean of loads while a goal was decoded, the same for all drafts."""
+def _loads(timings: Timings, start: DeviceProfile) -> tuple[Mapping[str, float], float]:
+    """Mean of loads beside decoding, for all drafts, and the share of it of those on their own.
+
+    The profile to start from has loads on their own.
+    """
     num_loads = sum(count for count, _ in timings.loads.values())
     if not num_loads:
-        return start.load_s
-    return {'': sum(seconds for _, seconds in timings.loads.values()) / num_loads}
+        return start.load_s, start.awaited_load_share
+    load_s = sum(seconds for _, seconds in timings.loads.values()) / num_loads
+    return {'': load_s}, min(1.0, start.load_of('') / load_s)
 
 
 def _prediction_s(records: Sequence[GoalRecord]) -> float:

@@ -26,6 +26,8 @@ class DeviceProfile:
     :param load_s: a load by draft; '' is the default.
     :param prediction_s: a prediction.
     :param load_slowdown: how much longer an iteration takes while a draft loads; 1 is no longer.
+    :param awaited_load_share: of a load's time, while decoding stands still for it and leaves it
+        the processors.
     """
 
     name: str
@@ -38,6 +40,7 @@ class DeviceProfile:
     context_tokens: int = 256
     prediction_s: float = 0.0
     load_slowdown: float = 1.0
+    awaited_load_share: float = 1.0
     source: str = ''
 
     def step_s(self, draft: str) -> float:

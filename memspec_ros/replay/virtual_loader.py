@@ -60,6 +60,8 @@ class VirtualLoader:
             return self._cancelled.pop(0)
         if not self._queue:
             raise LoadError('no load is in flight to wait for')
+        left_s = max(0.0, self._end_s - self._clock.now_s)
+        self._began_s -= (1.0 - self._profile.awaited_load_share) * left_s
         self._clock.advance_to(self._end_s)
         return self._pop()
 

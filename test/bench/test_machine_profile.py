@@ -38,6 +38,7 @@ def test_the_means_of_what_was_measured_take_their_place():
     assert profile.prediction_s == pytest.approx(0.005)
     assert profile.load_slowdown == pytest.approx(1.25)
     assert profile.load_of('code') == profile.load_of('law') == pytest.approx(0.06)
+    assert profile.awaited_load_share == pytest.approx(0.05 / 0.06)
     assert '2 measured goals' in profile.source
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -172,6 +173,20 @@ def test_loads_run_one_after_the_other_in_virtual_time():
     assert clock() == pytest.approx(0.070)
     with pytest.raises(Exception, match='no load is in flight'):
         loader.wait()
+
+
+def test_a_load_that_decoding_waits_for_goes_on_faster():
+    clock = VirtualClock()
+    loader = VirtualLoader(replace(PROFILE, awaited_load_share=0.5), clock)
+    loader.start('code', 0)
+    loader.start('math', 1)
+    clock.advance(0.015)
+    assert loader.wait().draft == 'code'
+    assert clock() == pytest.approx(0.025)
+    clock.advance(0.034)
+    assert loader.poll() == []
+    clock.advance(0.002)
+    assert [event.draft for event in loader.poll()] == ['math']
 
 
 def test_a_cancelled_load_makes_place_for_the_next_at_once():
