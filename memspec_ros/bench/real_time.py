@@ -8,15 +8,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from memspec_ros.bench.followed_plans import plan_ahead
 from memspec_ros.bench.iteration_log import IterationLog
+from memspec_ros.bench.own_policies import own_policy
 from memspec_ros.bench.record import GoalRecord, digest_of
 from memspec_ros.bench.strategies import (
-    NGRAM,
-    ORACLE_ALL,
-    ORACLE_STATIC,
     PLAIN,
-    PLANNED_AHEAD,
     STRATEGIES,
     Strategy,
 )
@@ -27,12 +23,10 @@ from memspec_ros.errors import ConfigError, MemSpecError
 from memspec_ros.records import FinishReason, Request, Result
 from memspec_ros.replay.acceptance_table import TracedGoal
 from memspec_ros.replay.goal_table import GoalTable
-from memspec_ros.replay.oracle import best_static_draft
 from memspec_ros.replay.profile import DeviceProfile
 from memspec_ros.replay.tracer import trace_goal
 from memspec_ros.runtime.assembly import Assembly
-from memspec_ros.runtime.plan import NGRAM_DRAFT, PLAIN_DRAFT, Plan, Policy, PoolDraft
-from memspec_ros.runtime.policies.static import StaticDraft
+from memspec_ros.runtime.plan import NGRAM_DRAFT, Plan, Policy, PoolDraft
 from memspec_ros.runtime.runtime import MemSpecRuntime, OnProgress, PreparedRequest
 
 
@@ -196,6 +190,9 @@ class RealTimeBench:
     def _always_resident(self) -> tuple[str, ...]:
         return (NGRAM_DRAFT,) if NGRAM_DRAFT in self.assembly.drafts else ()
 
+    def _usable(self) -> list[PoolDraft]:
+        return [draft for draft in self.drafts if draft.name in self.pool]
+
     def _choose(self, strategy: Strategy, table: GoalTable | None,
                 profile: DeviceProfile | None) -> None:
         """Set the runtime to a strategy; for an oracle, to this goal."""
@@ -204,25 +201,10 @@ class RealTimeBench:
         if strategy.name != self._strategy or strategy.needs_table:
             self._strategy = strategy.name
             self._runtime.apply(self._settings.replace(strategy.parameters))
-            policy = self._policy(strategy, table, profile)
+            policy = own_policy(strategy, table, profile, drafts=self._usable(),
+                                settings=self._settings.runtime)
             if policy is not None:
                 self.assembly.controller.use_policy(policy)
-
-    def _policy(self, strategy: Strategy, table: GoalTable | None,
-                profile: DeviceProfile | None) -> Policy | None:
-        """Return the policy that no setting names, if the strategy is one of those."""
-        if strategy.kind in (PLAIN, NGRAM):
-            return StaticDraft({PLAIN: PLAIN_DRAFT, NGRAM: NGRAM_DRAFT}[strategy.kind])
-        if table is None or profile is None:
-            return None
-        if strategy.name == ORACLE_STATIC:
-            return StaticDraft(best_static_draft(table, profile, drafts=self.pool,
-                                                 draft_length=self.draft_length))
-        if strategy.name in PLANNED_AHEAD:
-            return plan_ahead(table, profile, drafts=self.drafts,
-                              settings=self._settings.runtime,
-                              all_arms=strategy.name == ORACLE_ALL)
-        return None
 
     def _forget(self) -> None:
         """Empty the draft cache, drop what was learnt, and let no prefix be reused."""

@@ -7,25 +7,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memspec_ros.bench.followed_plans import plan_ahead
+from memspec_ros.bench.own_policies import own_policy
 from memspec_ros.bench.record import GoalRecord
 from memspec_ros.bench.strategies import (
-    NGRAM,
-    ORACLE_ALL,
-    ORACLE_STATIC,
-    PLAIN,
-    PLANNED_AHEAD,
     Strategy,
 )
 from memspec_ros.bench.summary import Summary
 from memspec_ros.config import RuntimeSettings, Settings
 from memspec_ros.prediction.predictor import Predictor
 from memspec_ros.replay.goal_table import GoalTable
-from memspec_ros.replay.oracle import best_static_draft
 from memspec_ros.replay.profile import DeviceProfile
 from memspec_ros.replay.replay import Replay
-from memspec_ros.runtime.plan import NGRAM_DRAFT, PLAIN_DRAFT, Policy, PoolDraft
-from memspec_ros.runtime.policies.static import StaticDraft
+from memspec_ros.runtime.plan import NGRAM_DRAFT, PLAIN_DRAFT, PoolDraft
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +43,8 @@ class ReplayBench:
                           predictor=self.predictor, always_resident=self._always_resident())
         records = []
         for table in self.tables:
-            policy = self._policy(strategy, settings, table)
+            policy = own_policy(strategy, table, self.profile, drafts=self.drafts,
+                                settings=settings)
             if policy is not None:
                 replayed.controller.use_policy(policy)
             records.append(GoalRecord.of(replayed.run_goal(table), strategy=strategy.name,
@@ -72,19 +66,6 @@ class ReplayBench:
     def _always_resident(self) -> tuple[str, ...]:
         has_ngram = all(NGRAM_DRAFT in table.runs for table in self.tables)
         return (NGRAM_DRAFT, PLAIN_DRAFT) if has_ngram else (PLAIN_DRAFT,)
-
-    def _policy(self, strategy: Strategy, settings: RuntimeSettings, table: GoalTable
-                ) -> Policy | None:
-        names = tuple(draft.name for draft in self.drafts)
-        if strategy.name in (PLAIN, NGRAM):
-            return StaticDraft({PLAIN: PLAIN_DRAFT, NGRAM: NGRAM_DRAFT}[strategy.name])
-        if strategy.name == ORACLE_STATIC:
-            return StaticDraft(best_static_draft(table, self.profile, drafts=names,
-                                                 draft_length=settings.draft_length))
-        if strategy.name in PLANNED_AHEAD:
-            return plan_ahead(table, self.profile, drafts=self.drafts, settings=settings,
-                              all_arms=strategy.name == ORACLE_ALL)
-        return None
 
 
 def cut(table: GoalTable, num_tokens: int) -> GoalTable:

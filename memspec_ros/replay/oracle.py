@@ -72,7 +72,7 @@ class OracleDynamic:
         if not start:
             return Plan(ranking=context.always_resident, scores={})
         self._ends_s.clear()
-        self._queue((), start)
+        self._queue((), start, awaited=start[0])
         plan = self._plan(context, start[0], start[1:], frozenset())
         return Plan(ranking=plan.ranking, scores=plan.scores, working_set=plan.working_set,
                     awaited=start[0])
@@ -85,11 +85,12 @@ class OracleDynamic:
         return Plan(ranking=(active, *rest), working_set=wanted, protected=active,
                     scores={name: float(name in wanted) for name in (active, *rest)})
 
-    def _queue(self, loading: Sequence[str], started: Sequence[str]) -> None:
+    def _queue(self, loading: Sequence[str], started: Sequence[str], awaited: str = '') -> None:
         """Note when loads that are asked for now will end."""
         end_s = max([self._clock()] + [self._ends_s[name] for name in loading])
         for name in started:
-            end_s += self._profile.load_of(name)
+            share = self._profile.awaited_load_share if name == awaited else 1.0
+            end_s += share * self._profile.load_of(name)
             self._ends_s[name] = end_s
 
     def _loads(self, loading: Sequence[str]) -> Loads:

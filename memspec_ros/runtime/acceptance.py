@@ -32,8 +32,8 @@ class AcceptanceEstimate:
     ``prior``: without ``shared``, the rate to start from and to return to.
     """
 
-    __slots__ = ('_accepted', '_judged', '_known_rates', '_now', '_offered', '_proposed',
-                 '_shared', 'prior', 'prior_proposing', 'tilt')
+    __slots__ = ('_accepted', '_judged', '_known_from', '_known_rates', '_now', '_offered',
+                 '_proposed', '_shared', 'prior', 'prior_proposing', 'tilt')
 
     def __init__(self, max_depth: int, shared: AcceptanceEstimate | None = None) -> None:
         self._shared = shared
@@ -44,6 +44,7 @@ class AcceptanceEstimate:
         self._judged = [0.0] * max_depth
         self._accepted = [0.0] * max_depth
         self._offered = self._proposed = 0.0
+        self._known_from: tuple[float, ...] = ()    # the evidence that _known_rates follow from
         self._known_rates: list[float] = []
 
     def observe(self, outcome: IterationOutcome, draft_length: int) -> None:
@@ -51,7 +52,6 @@ class AcceptanceEstimate:
 
         Proposals up to the first wrong one count; what an end of output cut off does not.
         """
-        self._known_rates = []
         num_judged = outcome.num_accepted
         if num_judged < outcome.num_drafted and outcome.finished is None:
             num_judged += 1
@@ -64,7 +64,6 @@ class AcceptanceEstimate:
 
     def observe_flags(self, flags: Sequence[bool]) -> None:
         """Learn from a catch-up: each flag is a first proposal that was right or wrong."""
-        self._known_rates = []
         self._judged[0] += len(flags)
         self._accepted[0] += sum(flags)
 
@@ -72,7 +71,6 @@ class AcceptanceEstimate:
         """Let the evidence fade by the iterations that passed since the last call."""
         if iteration == self._now:
             return
-        self._known_rates = []
         keep = KEEP ** (iteration - self._now)
         self._now = iteration
         self._judged = [keep * value for value in self._judged]
@@ -105,11 +103,12 @@ class AcceptanceEstimate:
         """a_1 to a_count; shared ones are worked out once for all who lean on them."""
         if self._shared is not None:
             return self._lean_on(self._shared._rates(count))
-        if len(self._known_rates) < count or self._known_rates[0] != self.rate:
+        evidence = (self.prior, *self._judged, *self._accepted)
+        if len(self._known_rates) < count or self._known_from != evidence:
             rates = [self.rate]
             for depth in range(1, count):
                 rates.append(self._rate(depth, rates[-1], DEPTH_WEIGHT))
-            self._known_rates = rates
+            self._known_from, self._known_rates = evidence, rates
         return self._known_rates[:count]
 
     def _lean_on(self, shared: Sequence[float]) -> list[float]:

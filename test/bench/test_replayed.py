@@ -94,3 +94,12 @@ def test_settings_can_be_varied():
 
 def test_agreement_is_a_ratio_per_strategy(summary):
     assert set(agreement(summary, summary).values()) == {1.0}
+
+
+def test_the_papers_oracle_runs_drafts_of_the_pool_and_the_other_all_arms():
+    hard = GoalTable.from_matches({name: np.zeros((32, 3), dtype=bool) for name in NAMES},
+                                  name='hard', domain='code')
+    records = {name: replace(bench(), tables=[hard]).run(STRATEGIES[name])[0]
+               for name in ('oracle_dynamic', 'oracle_all')}
+    assert records['oracle_dynamic'].num_drafted > 2 * records['oracle_all'].num_drafted
+    assert records['oracle_dynamic'].decode_s > records['oracle_all'].decode_s

@@ -135,7 +135,8 @@ def test_oracle_dynamic_is_best_at_another_capacity():
 
 
 @pytest.mark.parametrize('change', [
-    {}, {'load_s': {'': 0.110}}, {'load_slowdown': 1.3}, {'load_s': {'': 0.050, 'math': 0.2}}])
+    {}, {'load_s': {'': 0.110}}, {'load_s': {'': 0.110}, 'awaited_load_share': 0.4},
+    {'load_slowdown': 1.3}, {'load_s': {'': 0.050, 'math': 0.2}}])
 @pytest.mark.parametrize('capacity', [2, 3])
 @pytest.mark.parametrize('seed', range(3))
 def test_what_the_schedule_promises_the_controller_keeps(seed, capacity, change):

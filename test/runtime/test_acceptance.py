@@ -93,3 +93,21 @@ def test_much_evidence_of_its_own_counts_more_than_the_pool():
     assert own.rate > 0.6
     own.observe_flags([False] * 400)
     assert own.rate < 0.15
+
+
+def test_what_was_asked_before_changes_nothing():
+    """The shared rates are kept for all who lean on them, as long as the evidence is the same."""
+    def after(events, *, asking):
+        shared = AcceptanceEstimate(4)
+        own = AcceptanceEstimate(4, shared)
+        for event in events:
+            if asking:
+                own.expected_accepted(4)
+            event(shared)
+        return own.expected_accepted(4)
+
+    events = [lambda it: it.observe(outcome(4, 3), 4), lambda it: it.observe(outcome(4, 1), 4),
+              lambda it: it.observe_flags([True, False]), lambda it: it.fade_to(40),
+              lambda it: setattr(it, 'prior', 0.3)]
+    for count in range(1, len(events) + 1):
+        assert after(events[:count], asking=True) == after(events[:count], asking=False)

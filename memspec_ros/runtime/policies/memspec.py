@@ -4,15 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from memspec_ros.boundaries import IterationOutcome
 from memspec_ros.prediction.predictor import Predictor
 from memspec_ros.runtime.plan import Plan, PlanContext, ranked_plan
 
-# What scores must differ by to mean anything. Chosen in replay, on answers that neither drafts
-# nor predictor were trained on.
+# Both were chosen in replay, on answers that no draft was trained on and on some that they were.
+# What scores must differ by to mean anything.
 INDIFFERENCE = 0.15
 # The probability from which a draft is loaded before it is wanted. On a machine whose processors
 # load and decode, a load costs tokens even where it holds nothing up.
@@ -38,9 +38,10 @@ class MemSpec:
     def plan(self, context: PlanContext) -> Plan:
         """Rank by the predicted score and by what is at hand; W_i are the top K."""
         scores = self._predictor.predict(context.goal, context.recent_tokens).scores
-        plan = ranked_plan(context, _held(scores, context),
-                           working_set_size=context.cache_capacity)
-        at_hand = _at_hand(context)
+        at_hand = context.resident | frozenset(context.loading)
+        held = {draft: score + INDIFFERENCE * ((draft in at_hand) + (draft == context.active))
+                for draft, score in scores.items()}
+        plan = ranked_plan(context, held, working_set_size=context.cache_capacity)
         return replace(plan, working_set=tuple(
             draft for draft in plan.working_set if draft == plan.desired or draft in at_hand
             or scores[draft] >= WORTH_PREFETCHING))
@@ -66,15 +67,3 @@ class PredictionOnly(MemSpec):
             return plan
         return Plan(ranking=plan.ranking, scores=scores, working_set=context.loading,
                     awaited=plan.awaited)
-
-
-def _at_hand(context: PlanContext) -> frozenset[str]:
-    """Drafts in memory or on their way."""
-    return context.resident | frozenset(context.loading)
-
-
-def _held(scores: Mapping[str, float], context: PlanContext) -> dict[str, float]:
-    """Scores with an ``INDIFFERENCE`` for a draft in memory, or on its way, and one for use."""
-    at_hand = _at_hand(context)
-    return {draft: score + INDIFFERENCE * ((draft in at_hand) + (draft == context.active))
-            for draft, score in scores.items()}
